@@ -1,0 +1,63 @@
+"""Decentralized constraint-coupled optimization with NPGA (Li and Su, 2024).
+
+    min over x_1..x_n of  sum_i f_i(x_i) + g_i(x_i)  +  h(sum_i A_i x_i)
+
+where agent i alone knows f_i, g_i and A_i and talks only to its neighbours on a graph.
+
+Names are loaded when they are first used, so that `import npga` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npga import errors, functions, networks, problem, solver
+    from npga.networks import Network, Version, version, versions
+    from npga.problem import Agent, Problem
+    from npga.solver import Result, Status, Steps, Trace, reference, solve
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "networks": ("Network", "Version", "version", "versions"),
+    "problem": ("Agent", "Problem"),
+    "solver": ("Result", "Status", "Steps", "Trace", "reference", "solve"),
+}
+_ROOMS = ("errors", "functions", "networks", "problem", "solver")
+_HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Agent",
+    "Network",
+    "Problem",
+    "Result",
+    "Status",
+    "Steps",
+    "Trace",
+    "Version",
+    "errors",
+    "functions",
+    "networks",
+    "problem",
+    "reference",
+    "solve",
+    "solver",
+    "version",
+    "versions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"npga.{name}")
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"npga.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'npga' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

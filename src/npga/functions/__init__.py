@@ -1,0 +1,65 @@
+"""Convex functions: value, gradient, prox, prox of the conjugate, and the facts that theory reads.
+
+Every function acts along the last axis, so one call serves a whole stack of points. Start with
+
+>>> from npga import functions as fn
+>>> f = fn.L1(weight=0.5)
+>>> f.prox([2.0, -0.2, -0.75], t=1.0).tolist()
+[1.5, 0.0, -0.25]
+>>> fn.check(f, dim=3).ok
+True
+"""
+
+from npga.functions._ball import Ball
+from npga.functions._base import Function
+from npga.functions._calculus import Scaled, Shifted
+from npga.functions._check import check
+from npga.functions._custom import Custom
+from npga.functions._elastic_net import ElasticNet
+from npga.functions._elementwise import Elementwise
+from npga.functions._huber import Huber
+from npga.functions._intervals import Box, Equality, LessEqual, NonNegative
+from npga.functions._join import join
+from npga.functions._kinked import L1, Hinge, Quantile
+from npga.functions._least_squares import LeastSquares
+from npga.functions._linear import Linear, Zero
+from npga.functions._logistic import Logistic
+from npga.functions._norms import L2, GroupL2
+from npga.functions._quadratic import Quadratic
+from npga.functions._report import CheckReport, Finding
+from npga.functions._separable_sum import SeparableSum
+from npga.functions._simplex import Simplex
+from npga.functions._squares import SquaredLoss, SquaredNorm
+
+__all__ = [
+    "L1",
+    "L2",
+    "Ball",
+    "Box",
+    "CheckReport",
+    "Custom",
+    "ElasticNet",
+    "Elementwise",
+    "Equality",
+    "Finding",
+    "Function",
+    "GroupL2",
+    "Hinge",
+    "Huber",
+    "LeastSquares",
+    "LessEqual",
+    "Linear",
+    "Logistic",
+    "NonNegative",
+    "Quadratic",
+    "Quantile",
+    "Scaled",
+    "SeparableSum",
+    "Shifted",
+    "Simplex",
+    "SquaredLoss",
+    "SquaredNorm",
+    "Zero",
+    "check",
+    "join",
+]

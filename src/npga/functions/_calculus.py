@@ -1,0 +1,193 @@
+"""Functions made from one function: multiples and translates."""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from npga.errors import FunctionError
+from npga.functions._base import Array, Function, Step, Value
+from npga.functions._parameters import Parameter, cast, parameter, positive, scalar, show
+
+
+class _Wrapped(Function):
+    """A function that takes its facts from another one, unless a subclass says otherwise."""
+
+    f: Function
+
+    @property
+    def dim(self) -> int | None:
+        """That of f."""
+        return self.f.dim
+
+    @property
+    def mu(self) -> float:
+        """That of f."""
+        return self.f.mu
+
+    @property
+    def L(self) -> float:
+        """That of f."""
+        return self.f.L
+
+    @property
+    def is_indicator(self) -> bool:
+        """That of f."""
+        return self.f.is_indicator
+
+    @property
+    def is_zero(self) -> bool:
+        """That of f."""
+        return self.f.is_zero
+
+    @property
+    def is_point(self) -> bool:
+        """That of f."""
+        return self.f.is_point
+
+    @property
+    def is_quadratic(self) -> bool:
+        """That of f."""
+        return self.f.is_quadratic
+
+    @property
+    def is_separable(self) -> bool:
+        """That of f."""
+        return self.f.is_separable
+
+    @property
+    def has_grad(self) -> bool:
+        """That of f."""
+        return self.f.has_grad
+
+    @property
+    def has_prox(self) -> bool:
+        """That of f."""
+        return self.f.has_prox
+
+    @property
+    def has_hess(self) -> bool:
+        """That of f."""
+        return self.f.has_hess
+
+    @property
+    def has_prox_jac(self) -> bool:
+        """That of f."""
+        return self.f.has_prox_jac
+
+
+class Scaled(_Wrapped):
+    """Multiple of a function, x -> w f(x), also written ``w * f``.
+
+    The conjugate is w f*(./w), so prox_{t (w f)*}(x) = w prox_{(t/w) f*}(x/w).
+
+    Parameters
+    ----------
+    f
+        The function.
+    weight
+        Positive number w.
+    """
+
+    weight: float
+
+    def __init__(self, f: Function, weight: float) -> None:
+        self._set(f=f, weight=scalar("Scaled", "weight", positive("Scaled", "weight", weight)))
+
+    @property
+    def mu(self) -> float:
+        """Weight times that of f."""
+        return self.weight * self.f.mu
+
+    @property
+    def L(self) -> float:
+        """Weight times that of f."""
+        return self.weight * self.f.L
+
+    def scale(self, weight: float) -> Function:
+        """``weight * (w f)`` as one multiple of f."""
+        return Scaled(self.f, scalar("Scaled", "weight", positive("Scaled", "weight", weight)) * self.weight)
+
+    def _value(self, x: Array) -> Value:
+        return self.weight * self.f.value(x)
+
+    def _grad(self, x: Array) -> Array:
+        return self.weight * self.f.grad(x)
+
+    def _prox(self, x: Array, t: Step) -> Array:
+        return self.f.prox(x, self.weight * t)
+
+    def _conj_prox(self, x: Array, t: Step) -> Array:
+        return self.weight * self.f.conj_prox(x / self.weight, t / self.weight)
+
+    def _hess(self, x: Array) -> Array:
+        return self.weight * self.f.hess(x)
+
+    def _prox_jac(self, x: Array, t: float) -> Array:
+        return self.f.prox_jac(x, self.weight * t)
+
+    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+        return self.f.conj_prox_jac(x / self.weight, t / self.weight)
+
+    def astype(self, dtype: npt.DTypeLike) -> Function:
+        """Multiple of ``f.astype(dtype)``."""
+        return Scaled(self.f.astype(dtype), self.weight)
+
+    def __repr__(self) -> str:
+        return f"Scaled({self.f!r}, weight={show(self.weight)})"
+
+
+class Shifted(_Wrapped):
+    """Translate of a function, x -> f(x - c), also written ``f.shift(c)``.
+
+    The conjugate is f* + c.y, so prox_{t (.)*}(x) = prox_{t f*}(x - t c).
+
+    Parameters
+    ----------
+    f
+        The function.
+    center
+        Translation c: a vector, or one number for all coordinates.
+    """
+
+    center: Parameter
+
+    def __init__(self, f: Function, center: npt.ArrayLike) -> None:
+        checked = parameter("Shifted", "center", center)
+        if not isinstance(checked, float) and f.dim not in (None, checked.size):
+            raise FunctionError(
+                f"Shifted: center has {checked.size} entries for {f!r}; expected {f.dim}, one per coordinate"
+            )
+        self._set(f=f, center=checked)
+
+    @property
+    def dim(self) -> int | None:
+        """That of f, or the length of the center."""
+        return self.f.dim if isinstance(self.center, float) else self.center.size
+
+    def _value(self, x: Array) -> Value:
+        return self.f.value(x - self.center)
+
+    def _grad(self, x: Array) -> Array:
+        return self.f.grad(x - self.center)
+
+    def _prox(self, x: Array, t: Step) -> Array:
+        return self.center + self.f.prox(x - self.center, t)
+
+    def _conj_prox(self, x: Array, t: Step) -> Array:
+        return self.f.conj_prox(x - t * self.center, t)
+
+    def _hess(self, x: Array) -> Array:
+        return self.f.hess(x - self.center)
+
+    def _prox_jac(self, x: Array, t: float) -> Array:
+        return self.f.prox_jac(x - self.center, t)
+
+    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+        return self.f.conj_prox_jac(x - t * self.center, t)
+
+    def astype(self, dtype: npt.DTypeLike) -> Function:
+        """Translate of ``f.astype(dtype)``."""
+        return Shifted(self.f.astype(dtype), cast(self.center, dtype))
+
+    def __repr__(self) -> str:
+        return f"Shifted({self.f!r}, center={show(self.center)})"

@@ -1,0 +1,168 @@
+"""Identities between value, gradient, prox, conjugate prox and their derivatives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from npga.functions._base import Array
+from npga.functions._sample import STEPS, Sample, gap, jacobian, worst
+
+
+def domain(sample: Sample) -> float:
+    """0 if the function is finite somewhere on the sample."""
+    return 0.0 if len(sample.domain) else np.inf
+
+
+def gradient(sample: Sample) -> float | None:
+    """Gradient against central differences of the value, in every coordinate."""
+    f = sample.f
+    if not f.has_grad:
+        return None
+
+    def error(x: Array) -> float:
+        h = 6e-6 * (1.0 + np.abs(x).max())
+        slopes = np.array([(f.value(x + h * e) - f.value(x - h * e)) / (2.0 * h) for e in np.eye(x.size)])
+        # Differences lose digits in proportion to the value, which can be much larger than its slope.
+        size = 1.0 + np.abs(slopes).max() + 1e-4 * abs(f.value(x))
+        return float(np.abs(slopes - f.grad(x)).max() / size)
+
+    return worst(error(x) for x in sample.domain)
+
+
+def prox_inequality(sample: Sample) -> float | None:
+    """With u = prox(x, t): f(v) >= f(u) + (x - u).(v - u)/t for all v, which no other u satisfies."""
+    f = sample.f
+    if not f.has_prox:
+        return None
+
+    def errors(x: Array, t: float) -> Iterator[float]:
+        u = f.prox(x, t)
+        fu = float(f.value(u))
+        if not np.isfinite(fu):
+            yield np.inf
+            return
+        reach = (np.linalg.norm(x) + np.linalg.norm(u)) / t
+        for v in sample.neighbours(u):
+            fv = float(f.value(v))
+            if fv < np.inf or np.isnan(fv):
+                size = 1.0 + abs(fu) + abs(fv) + np.linalg.norm(v - u) * reach
+                yield float((fu + (x - u) @ (v - u) / t - fv) / size)
+
+    return worst(error for x, t in sample.steps() for error in errors(x, t))
+
+
+def prox_equation(sample: Sample) -> float | None:
+    """With u = prox(x, t) and a gradient: u + t grad(u) = x."""
+    f = sample.f
+    if not (f.has_prox and f.has_grad):
+        return None
+
+    def error(x: Array, t: float) -> float:
+        u = f.prox(x, t)
+        slope = t * f.grad(u)
+        return float(np.abs(u + slope - x).max() / (1.0 + np.abs(x).max() + np.abs(slope).max()))
+
+    return worst(error(x, t) for x, t in sample.steps())
+
+
+def moreau(sample: Sample) -> float | None:
+    """Moreau's identity for f and for f*: x = conj_prox(x, t) + t prox(x/t, 1/t), and with the two exchanged."""
+    f = sample.f
+    if not f.has_prox:
+        return None
+    return worst(
+        gap(first(x, t) + t * second(x / t, 1.0 / t), x)
+        for first, second in ((f.conj_prox, f.prox), (f.prox, f.conj_prox))
+        for x, t in sample.steps()
+    )
+
+
+def firmness(sample: Sample) -> float | None:
+    """Firm non-expansiveness: |prox(x) - prox(y)|^2 <= (prox(x) - prox(y)).(x - y)."""
+    f = sample.f
+    if not f.has_prox:
+        return None
+
+    def error(x: Array, y: Array, t: float) -> float:
+        d = f.prox(x, t) - f.prox(y, t)
+        return float(d @ (d - (x - y)) / (1.0 + np.abs(x).max() + np.abs(y).max()) ** 2)
+
+    steps = itertools.cycle(STEPS)
+    return worst(error(x, y, t) for (x, y), t in zip(sample.pairs(sample.points), steps, strict=False))
+
+
+def stacking(sample: Sample) -> float:
+    """Calls on a stack of points, with one step for all and with one step each, against one call per point."""
+    f = sample.f
+    half = len(sample.points) // 2
+    stack = sample.points[: 2 * half].reshape(2, half, -1)
+    steps = np.array([0.5, 7.0]).reshape(2, 1, 1)
+
+    def each(call: Callable[[Array, float], Array]) -> Array:
+        return np.array([[call(x, float(t)) for x in rows] for rows, t in zip(stack, steps.ravel(), strict=True)])
+
+    errors = [gap(f.value(stack), each(lambda x, _: f.value(x)))]
+    if f.has_grad:
+        errors.append(gap(f.grad(stack), each(lambda x, _: f.grad(x))))
+    for call in (f.prox, f.conj_prox) if f.has_prox else ():
+        errors.append(gap(call(stack, steps), each(call)))
+        errors.append(gap(call(stack, 0.5)[0], each(call)[0]))
+    return worst(errors)
+
+
+def arguments(sample: Sample) -> float:
+    """0 if no call writes into its argument."""
+    f, x = sample.f, sample.points.copy()
+    f.value(x)
+    if f.has_grad:
+        f.grad(x)
+    if f.has_prox:
+        f.prox(x, 0.5)
+        f.conj_prox(x, 0.5)
+    return gap(x, sample.points)
+
+
+def hessian(sample: Sample) -> float | None:
+    """Hessian against finite differences of the gradient."""
+    f = sample.f
+    return _derivative(f.grad, f.hess, sample.domain) if f.has_hess and f.has_grad else None
+
+
+def prox_jacobian(sample: Sample) -> float | None:
+    """Jacobians of prox and conj_prox against finite differences."""
+    f = sample.f
+    if not (f.has_prox_jac and f.has_prox):
+        return None
+    return worst(
+        _derivative(partial(call, t=t), partial(derivative, t=t), sample.points)
+        for call, derivative in ((f.prox, f.prox_jac), (f.conj_prox, f.conj_prox_jac))
+        for t in (0.5, 7.0)
+    )
+
+
+def _derivative(call: Callable[[Array], Array], derivative: Callable[[Array], Array], points: Array) -> float:
+    def error(x: Array) -> float:
+        differences, given = jacobian(call, x), derivative(x)
+        if differences is None:
+            return 0.0
+        return gap(np.diag(given) if given.ndim == 1 else given, differences)
+
+    return worst(error(x) for x in points)
+
+
+ROWS = (
+    ("domain", 0.0, "no point with a finite value was found near the origin", domain),
+    ("gradient", 1e-6, "grad disagrees with finite differences of value", gradient),
+    ("prox inequality", 1e-11, "prox does not minimise f(u) + |u - x|^2/(2t)", prox_inequality),
+    ("prox equation", 1e-9, "prox and grad disagree: u + t grad(u) is not x", prox_equation),
+    ("Moreau", 1e-9, "prox and conj_prox disagree with Moreau's identity", moreau),
+    ("firmness", 1e-10, "prox is not firmly non-expansive, so it is the prox of no convex function", firmness),
+    ("stacking", 1e-10, "a stack of points gives other results than one point at a time", stacking),
+    ("arguments", 0.0, "a call changed its argument", arguments),
+    ("Hessian", 1e-5, "hess disagrees with finite differences of grad", hessian),
+    ("prox Jacobian", 1e-5, "prox_jac disagrees with finite differences of prox or conj_prox", prox_jacobian),
+)

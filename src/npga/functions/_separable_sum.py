@@ -1,0 +1,161 @@
+"""Sums over blocks of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import block_diag
+
+from npga.errors import FunctionError
+from npga.functions._base import Array, Function, Step, Value
+
+
+def check_blocks(owner: str, parts: Sequence[Function], sizes: Sequence[int]) -> None:
+    """Raise unless every part is a function that accepts its size."""
+    if len(parts) != len(sizes):
+        raise FunctionError(f"{owner}: got {len(parts)} parts and {len(sizes)} sizes; expected one size per part")
+    for position, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        if not isinstance(part, Function):
+            raise FunctionError(
+                f"{owner}: part {position} is a {type(part).__name__}; expected a function; wrap callables in Custom"
+            )
+        if size < 0 or (part.dim is not None and part.dim != size):
+            wanted = "a size that is not negative" if part.dim is None else f"size {part.dim}"
+            raise FunctionError(f"{owner}: part {position}, {part!r}, got size {size}; expected {wanted}")
+
+
+class SeparableSum(Function):
+    """Sum over consecutive blocks of coordinates, f(x) = sum_b f_b(x_b).
+
+    Parameters
+    ----------
+    parts
+        The functions f_b.
+    sizes
+        Number of coordinates of each block.
+    """
+
+    parts: tuple[Function, ...]
+    sizes: tuple[int, ...]
+
+    def __init__(self, parts: Sequence[Function], sizes: Sequence[int]) -> None:
+        check_blocks("SeparableSum", parts, sizes)
+        if not any(sizes):
+            raise FunctionError(
+                "SeparableSum: there are no coordinates; expected a block that is not empty; use Zero()"
+            )
+        kept = [(part, int(size)) for part, size in zip(parts, sizes, strict=True) if size > 0]
+        self._set(parts=tuple(part for part, _ in kept), sizes=tuple(size for _, size in kept))
+
+    @property
+    def dim(self) -> int | None:
+        """Sum of the sizes."""
+        return sum(self.sizes)
+
+    @property
+    def mu(self) -> float:
+        """Smallest of the parts."""
+        return min(part.mu for part in self.parts)
+
+    @property
+    def L(self) -> float:
+        """Largest of the parts."""
+        return max(part.L for part in self.parts)
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether the parts that are not zero are indicators, at least one of them."""
+        return not self.is_zero and all(part.is_indicator or part.is_zero for part in self.parts)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_zero for part in self.parts)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_point for part in self.parts)
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_quadratic for part in self.parts)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_separable for part in self.parts)
+
+    @property
+    def has_grad(self) -> bool:
+        """Whether all parts do."""
+        return all(part.has_grad for part in self.parts)
+
+    @property
+    def has_prox(self) -> bool:
+        """Whether all parts do."""
+        return all(part.has_prox for part in self.parts)
+
+    @property
+    def has_hess(self) -> bool:
+        """Whether all parts do."""
+        return all(part.has_hess for part in self.parts)
+
+    @property
+    def has_prox_jac(self) -> bool:
+        """Whether all parts do."""
+        return all(part.has_prox_jac for part in self.parts)
+
+    def _blocks(self) -> Iterator[tuple[Function, slice]]:
+        start = 0
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            yield part, slice(start, start + size)
+            start += size
+
+    def _value(self, x: Array) -> Value:
+        return sum(part.value(x[..., block]) for part, block in self._blocks())
+
+    def _grad(self, x: Array) -> Array:
+        return np.concatenate([part.grad(x[..., block]) for part, block in self._blocks()], axis=-1)
+
+    def _prox(self, x: Array, t: Step) -> Array:
+        return self._with_step(lambda part: part.prox, x, t)
+
+    def _conj_prox(self, x: Array, t: Step) -> Array:
+        return self._with_step(lambda part: part.conj_prox, x, t)
+
+    def _hess(self, x: Array) -> Array:
+        return _diagonal([part.hess(x[block]) for part, block in self._blocks()])
+
+    def _prox_jac(self, x: Array, t: float) -> Array:
+        return _diagonal([part.prox_jac(x[block], t) for part, block in self._blocks()])
+
+    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+        return _diagonal([part.conj_prox_jac(x[block], t) for part, block in self._blocks()])
+
+    def _with_step(self, method: Callable[[Function], Callable[[Array, Step], Array]], x: Array, t: Step) -> Array:
+        per_coordinate = not isinstance(t, float) and t.shape[-1] > 1
+        steps = (t[..., block] if per_coordinate else t for _, block in self._blocks())  # type: ignore[index]
+        return np.concatenate(
+            [method(part)(x[..., block], s) for (part, block), s in zip(self._blocks(), steps, strict=True)],
+            axis=-1,
+        )
+
+    def astype(self, dtype: npt.DTypeLike) -> Function:
+        """Sum of the parts cast to `dtype`."""
+        return SeparableSum([part.astype(dtype) for part in self.parts], self.sizes)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{part!r} on {size}" for part, size in zip(self.parts[:3], self.sizes[:3], strict=True))
+        more = len(self.parts) - 3
+        return f"SeparableSum({shown}{f', and {more} more' if more > 0 else ''})"
+
+
+def _diagonal(blocks: list[Array]) -> Array:
+    """Blocks along a diagonal: a 1-D diagonal when all are, else a matrix."""
+    if all(block.ndim == 1 for block in blocks):
+        return np.concatenate(blocks)
+    return np.asarray(block_diag(*(np.diag(block) if block.ndim == 1 else block for block in blocks)))

@@ -1,0 +1,110 @@
+"""Weighted squared distances to a point, as a regulariser (`SquaredNorm`) and as a loss (`SquaredLoss`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npga.functions._base import Array, Step
+from npga.functions._elementwise import Elementwise, filled, largest, smallest
+from npga.functions._parameters import Parameter, parameter, positive
+
+
+class _Square(Elementwise):
+    """f(x) = sum_j (w_j/2) (x_j - c_j)^2, with conjugate f*(y) = sum_j y_j^2 / (2 w_j) + c_j y_j."""
+
+    weight: Parameter
+
+    @property
+    def _center(self) -> Parameter:
+        raise NotImplementedError
+
+    @property
+    def mu(self) -> float:
+        """Smallest weight."""
+        return smallest(self.weight)
+
+    @property
+    def L(self) -> float:
+        """Largest weight."""
+        return largest(self.weight)
+
+    is_quadratic = True
+
+    def _terms(self, x: Array) -> Array:
+        return 0.5 * self.weight * np.square(x - self._center)
+
+    def _grad(self, x: Array) -> Array:
+        return self.weight * (x - self._center)
+
+    def _prox(self, x: Array, t: Step) -> Array:
+        # Written as a correction of x, so that rounding is relative to the distance travelled.
+        s = t * self.weight
+        return x - s / (1.0 + s) * (x - self._center)
+
+    def _conj_prox(self, x: Array, t: Step) -> Array:
+        return (x - t * self._center) / (1.0 + t / self.weight)
+
+    def _hess(self, x: Array) -> Array:
+        return filled(self.weight, x)
+
+    def _prox_jac(self, x: Array, t: float) -> Array:
+        return filled(1.0 / (1.0 + t * self.weight), x)
+
+
+class SquaredNorm(_Square):
+    """Squared Euclidean norm, f(x) = sum_j (w_j/2) (x_j - c_j)^2.
+
+    Parameters
+    ----------
+    weight
+        Positive number, or one per coordinate.
+    center
+        Minimiser c: a number or a vector.
+    """
+
+    kind = "squared_norm"
+    names = ("weight", "center")
+    _scaled = ("weight",)
+    _shifted = ("center",)
+
+    center: Parameter
+
+    def __init__(self, weight: npt.ArrayLike = 1.0, center: npt.ArrayLike = 0.0) -> None:
+        self._store(
+            weight=positive("SquaredNorm", "weight", weight),
+            center=parameter("SquaredNorm", "center", center),
+        )
+
+    @property
+    def _center(self) -> Parameter:
+        return self.center
+
+
+class SquaredLoss(_Square):
+    """Squared loss, f(z) = sum_j (w_j/2) (z_j - target_j)^2.
+
+    Parameters
+    ----------
+    target
+        Observations: a vector, or one number for all.
+    weight
+        Positive number, or one per observation.
+    """
+
+    kind = "squared_loss"
+    names = ("target", "weight")
+    _scaled = ("weight",)
+    _shifted = ("target",)
+
+    target: Parameter
+
+    def __init__(self, target: npt.ArrayLike, weight: npt.ArrayLike = 1.0) -> None:
+        self._store(
+            target=parameter("SquaredLoss", "target", target),
+            weight=positive("SquaredLoss", "weight", weight),
+        )
+
+    @property
+    def _center(self) -> Parameter:
+        return self.target

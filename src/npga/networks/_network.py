@@ -1,0 +1,370 @@
+"""The network: an undirected connected graph with a mixing matrix W on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from npga.errors import NetworkError
+from npga.networks import _generators as generate
+from npga.networks._distance import diameter
+from npga.networks._graph import Topology, checked_topology, from_adjacency, from_edges, read_graph
+from npga.networks._incidence import Incidence
+from npga.networks._mixing import laplacian_tau, matrix_weights, named_weights
+from npga.networks._spectrum import extremes, full_spectrum, weighted_laplacian
+from npga.networks._symmetric import read_symmetric
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+_STORED = ("n", "labels", "mixing", "tau", "is_lazy", "seed", "name", "edges", "weights")
+
+
+class Network:
+    """Who talks to whom, and with which weights. Immutable.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, iterable of pairs, array or sparse matrix, or None
+        The links. An n x n array is an adjacency matrix (only its zeros matter); an array of pairs goes to
+        `Network.from_edges`. None reads the graph off the matrix given as `mixing`. Self-loops are ignored and
+        parallel links count once. It must be undirected and connected; one agent without links is valid.
+    mixing : str or matrix
+        "laplacian": W = I - L/tau with tau = largest degree + c.
+        "metropolis": w_ij = 1/(1 + max(degree_i, degree_j)).
+        "best-constant": the constant weight 2/(lambda_2(L) + lambda_max(L)) of Xiao & Boyd (2004), the best
+        constant; it may make diagonal entries of W negative.
+        "fastest": their fastest symmetric averaging, a semidefinite program for up to a few hundred links
+        (needs cvxpy); weights may be negative, and links it would leave idle keep the weight 1e-8.
+        Or a symmetric n x n array or sparse matrix W: rows that sum to one, the graph's sparsity,
+        null(I - W) = span(1) and -I < W <= I. Entries are compared up to 1e-10.
+    n : int, optional
+        Number of agents, for an edge list; by default one more than the largest number in it.
+    c : float
+        The constant c > 0 in tau; the other mixings do not use it.
+    seed : int, optional
+        Recorded for information; the random constructors put the seed of the draw here.
+    name : str, optional
+        Recorded for information.
+
+    Attributes
+    ----------
+    n : int
+        Number of agents.
+    edges : ndarray of shape (m, 2)
+        Links (i, j) with i < j in lexicographic order, read-only.
+    weights : ndarray of shape (m,)
+        w_ij for every link, read-only.
+    labels : tuple
+        What the graph called each agent, in the order 0..n-1.
+    mixing : str
+        Name of the mixing, "custom" for a matrix.
+    tau : float or None
+        With W = I - L/tau for the Laplacian mixing (doubled by `lazy`), None for the others.
+    is_lazy : bool
+        Whether W is the (I + W)/2 of another network.
+
+    Examples
+    --------
+    >>> Network([(0, 1), (1, 2)]).W.toarray().round(3)
+    array([[0.667, 0.333, 0.   ],
+           [0.333, 0.333, 0.333],
+           [0.   , 0.333, 0.667]])
+    """
+
+    n: int
+    edges: IntArray
+    weights: FloatArray
+    labels: tuple[Hashable, ...]
+    mixing: str
+    tau: float | None
+    is_lazy: bool
+    seed: int | None
+    name: str | None
+
+    def __init__(
+        self,
+        graph: nx.Graph | Iterable[Any] | Array | None,
+        mixing: str | Array = "laplacian",
+        *,
+        n: int | None = None,
+        c: float = 1.0,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        if graph is not None:
+            topology = read_graph(graph, n)
+        elif isinstance(mixing, str):
+            raise NetworkError(f"no graph arrived with mixing={mixing!r}; pass a graph, or a matrix W as mixing")
+        else:
+            topology = from_adjacency(read_symmetric(mixing, "W", NetworkError))
+        self._build(topology, mixing, c, seed, name)
+
+    def _build(self, topology: Topology, mixing: Any, c: float, seed: int | None, name: str | None) -> None:
+        named = isinstance(mixing, str)
+        weights = named_weights(mixing, topology, c) if named else matrix_weights(mixing, topology)
+        fields: dict[str, Any] = {"n": topology.n, "labels": topology.labels, "seed": seed, "name": name}
+        fields["mixing"] = mixing if named else "custom"
+        fields["tau"] = laplacian_tau(topology, c) if named and mixing == "laplacian" else None
+        self._fill(fields | {"edges": topology.edges, "weights": weights, "is_lazy": False})
+
+    def _fill(self, fields: dict[str, Any]) -> None:
+        for array in (fields["edges"], fields["weights"]):
+            array.flags.writeable = False
+        self.__dict__.update(fields)
+
+    @classmethod
+    def _drawn(cls, n: int, pairs: IntArray, mixing: str | Array, c: float, seed: int | None = None) -> Network:
+        network = cls.__new__(cls)
+        network._build(checked_topology(n, pairs), mixing, c, seed, None)
+        return network
+
+    @classmethod
+    def from_edges(
+        cls, edges: Iterable[Any], n: int | None = None, mixing: str | Array = "laplacian", *, c: float = 1.0
+    ) -> Network:
+        """Network of pairs of agents; `n` is needed only when the last agents have no pair."""
+        network = cls.__new__(cls)
+        network._build(from_edges(edges, n), mixing, c, None, None)
+        return network
+
+    @classmethod
+    def from_adjacency(cls, matrix: Array, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Network of a symmetric adjacency matrix, dense or sparse; its values and diagonal are ignored."""
+        network = cls.__new__(cls)
+        network._build(from_adjacency(matrix), mixing, c, None, None)
+        return network
+
+    @classmethod
+    def from_W(cls, W: Array) -> Network:
+        """Network of a symmetric mixing matrix, dense or sparse; the links are its off-diagonal entries."""
+        return cls(None, mixing=W)
+
+    @classmethod
+    def path(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Agents in a row."""
+        n = generate.require_size(n)
+        return cls._drawn(n, generate.path_edges(n), mixing, c)
+
+    @classmethod
+    def ring(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Agents in a circle."""
+        n = generate.require_size(n)
+        return cls._drawn(n, generate.ring_edges(n), mixing, c)
+
+    @classmethod
+    def grid(cls, rows: int, cols: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Agents on a rectangle, row by row."""
+        rows, cols = generate.require_size(rows, "rows"), generate.require_size(cols, "cols")
+        return cls._drawn(rows * cols, generate.grid_edges(rows, cols), mixing, c)
+
+    @classmethod
+    def star(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Agent 0 in the middle, linked with everyone."""
+        n = generate.require_size(n)
+        return cls._drawn(n, generate.star_edges(n), mixing, c)
+
+    @classmethod
+    def complete(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
+        """Everyone linked with everyone."""
+        n = generate.require_size(n)
+        return cls._drawn(n, generate.complete_edges(n), mixing, c)
+
+    @classmethod
+    def erdos_renyi(
+        cls, n: int, p: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
+    ) -> Network:
+        """Every pair linked with probability `p`; redrawn with seed, seed + 1, ... until connected."""
+        n = generate.require_size(n)
+        edges, used = generate.connected_erdos_renyi(n, p, seed)
+        return cls._drawn(n, edges, mixing, c, used)
+
+    @classmethod
+    def random_geometric(
+        cls, n: int, radius: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
+    ) -> Network:
+        """Points of the unit square linked within `radius`; redrawn like `erdos_renyi` until connected."""
+        n = generate.require_size(n)
+        edges, used = generate.connected_geometric(n, radius, seed)
+        return cls._drawn(n, edges, mixing, c, used)
+
+    @classmethod
+    def barabasi_albert(
+        cls, n: int, m: int, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
+    ) -> Network:
+        """Preferential attachment with `m` links per newcomer: a few hubs and many small agents."""
+        n = generate.require_size(n)
+        return cls._drawn(n, generate.barabasi_albert_edges(n, m, seed), mixing, c, seed)
+
+    def lazy(self) -> Network:
+        """Network with W' = (I + W)/2 on the same graph: every weight halved, so that W' > 0."""
+        network = self.__class__.__new__(self.__class__)
+        halved = {"weights": self.weights / 2, "tau": self.tau and 2 * self.tau, "is_lazy": True}
+        network._fill(self.__getstate__() | halved)
+        return network
+
+    @cached_property
+    def W(self) -> Any:
+        """Mixing matrix, a SciPy CSR array."""
+        W = sparse.csr_array(sparse.eye_array(self.n, format="csr") - self._kernel)
+        W.data.flags.writeable = False
+        return W
+
+    @cached_property
+    def laplacian(self) -> Any:
+        """Graph Laplacian L (unit weights), a SciPy CSR array."""
+        L = weighted_laplacian(self.n, self.edges, np.ones(len(self.edges)))
+        L.data.flags.writeable = False
+        return L
+
+    @cached_property
+    def _kernel(self) -> Any:
+        return weighted_laplacian(self.n, self.edges, self.weights)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """Number of neighbours of every agent, read-only."""
+        counts = np.bincount(self.edges.ravel(), minlength=self.n).astype(np.int64)
+        counts.flags.writeable = False
+        return counts
+
+    @cached_property
+    def _neighborhoods(self) -> Any:
+        i, j = self.edges.T
+        both = (np.concatenate([i, j]), np.concatenate([j, i]))
+        links = sparse.csr_array((np.tile(self.weights, 2), both), shape=(self.n, self.n))
+        links.sort_indices()
+        return links
+
+    def _slice(self, i: int) -> slice:
+        if not 0 <= i < self.n:
+            raise NetworkError(f"agent {i} was asked for; expected a number from 0 to {self.n - 1}")
+        return slice(self._neighborhoods.indptr[i], self._neighborhoods.indptr[i + 1])
+
+    def neighbors(self, i: int) -> IntArray:
+        """Agents that share a link with agent `i`, ascending."""
+        return np.asarray(self._neighborhoods.indices[self._slice(i)], dtype=np.int64)
+
+    def row(self, i: int) -> dict[int, float]:
+        """Weights {j: w_ij} of the neighbours of agent `i`, ascending in j, without the diagonal."""
+        return dict(zip(self.neighbors(i).tolist(), self._neighborhoods.data[self._slice(i)].tolist(), strict=True))
+
+    def differences(self, u: Array, weights: str | Array | None = None) -> Array:
+        """Sum over neighbours j of w_ij (u_i - u_j), for every agent i: what one round of messages computes.
+
+        Parameters
+        ----------
+        u : ndarray of shape (n, ...)
+            One message per agent; not changed. float32 stays float32.
+        weights : None, "unit" or ndarray of shape (m,)
+            None takes the mixing weights and gives (I - W) u; "unit" gives L u; an array has one entry per
+            link, in the order of `edges`.
+
+        Returns
+        -------
+        ndarray of the shape of `u`
+            Exactly zero where all messages agree, because it is evaluated by differences.
+        """
+        if np.ndim(u) == 0 or len(u) != self.n:
+            raise NetworkError(f"u of shape {np.shape(u)} arrived; expected {self.n} rows, one per agent")
+        if isinstance(weights, str):
+            if weights != "unit":
+                raise NetworkError(f"weights={weights!r} arrived; expected None, 'unit' or one number per link")
+            return self._incidence.apply(u, None)
+        chosen = self.weights if weights is None else np.asarray(weights)
+        if chosen.shape != self.weights.shape:
+            raise NetworkError(f"weights of shape {chosen.shape} arrived; expected {self.weights.shape}")
+        return self._incidence.apply(u, chosen)
+
+    @cached_property
+    def _incidence(self) -> Incidence:
+        return Incidence(self.n, self.edges)
+
+    @cached_property
+    def spectrum(self) -> FloatArray:
+        """All eigenvalues of W, ascending, for up to 3000 agents; the last is exactly 1."""
+        values = 1.0 - full_spectrum(self._kernel)[::-1]
+        values.flags.writeable = False
+        return values
+
+    @cached_property
+    def laplacian_spectrum(self) -> FloatArray:
+        """All eigenvalues of L, ascending, for up to 3000 agents; the first is exactly 0."""
+        return full_spectrum(self.laplacian)
+
+    def extreme_eigenvalues(self) -> tuple[float, float]:
+        """Smallest and second largest eigenvalue of W, for any n; both 1 for a lone agent."""
+        smallest, largest = self._extremes
+        return 1.0 - largest, 1.0 - smallest
+
+    def laplacian_extremes(self) -> tuple[float, float]:
+        """Second smallest and largest eigenvalue of L, for any n; both 0 for a lone agent."""
+        return self._laplacian_extremes
+
+    @cached_property
+    def _extremes(self) -> tuple[float, float]:
+        return extremes(self._kernel)
+
+    @cached_property
+    def _laplacian_extremes(self) -> tuple[float, float]:
+        return extremes(self.laplacian)
+
+    @cached_property
+    def diameter(self) -> int:
+        """Largest number of hops between two agents, exact."""
+        return diameter(abs(self._neighborhoods))
+
+    @property
+    def graph(self) -> nx.Graph:
+        """A new networkx graph of the labels, with w_ij as the edge attribute `weight`."""
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from(self.labels)
+        for (i, j), w in zip(self.edges.tolist(), self.weights.tolist(), strict=True):
+            graph.add_edge(self.labels[i], self.labels[j], weight=w)
+        return graph
+
+    def fingerprint(self) -> str:
+        """Short digest of the links and their weights: equal for equal networks, here and elsewhere."""
+        digest = hashlib.blake2b(digest_size=8)
+        for array in (np.array([self.n]), self.edges, self.weights):
+            digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        same = self.n == other.n and np.array_equal(self.edges, other.edges)
+        return bool(same and np.array_equal(self.weights, other.weights))
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field: self.__dict__[field] for field in _STORED}  # what was derived is derived again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._fill(state)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Network is immutable: cannot set {name!r}; build another one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Network is immutable: cannot delete {name!r}")
+
+    def __repr__(self) -> str:
+        name = f", name={self.name!r}" if self.name else ""
+        return (
+            f"Network(n={self.n}, edges={len(self.edges)}, mixing={self.mixing!r}, lazy={self.is_lazy}, "
+            f"seed={self.seed}{name})"
+        )

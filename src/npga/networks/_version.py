@@ -1,0 +1,223 @@
+"""A version of NPGA: the three network matrices B^2, C and D as polynomials in one gossip matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from npga.errors import VersionError
+from npga.networks._network import Network
+from npga.networks._polynomial import (
+    Coefficients,
+    KernelPolynomials,
+    evaluate,
+    evaluate_matrix,
+    in_powers_of_kernel,
+    read_coefficients,
+    render,
+)
+from npga.networks._positive import is_positive
+from npga.networks._schedule import PolynomialSchedule, Schedule
+from npga.networks._spectrum import weighted_laplacian
+
+if TYPE_CHECKING:
+    from npga.networks._matrix_version import MatrixVersion
+
+FloatArray = npt.NDArray[np.float64]
+_STEPS = ("alpha", "beta", "gamma", "theta")
+
+
+class Matrices(NamedTuple):
+    """The three network matrices as n x n SciPy CSR arrays."""
+
+    B2: Any
+    C: Any
+    D: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Eigenvalues of B^2, C and D.
+
+    Attributes
+    ----------
+    B2, C, D : ndarray of shape (n,)
+        The eigenvalues.
+    joint : bool
+        Whether index k of the three arrays belongs to one common eigenvector. Otherwise (explicit matrices)
+        each array is ascending on its own.
+    consensus : int or None
+        Index of the vector of ones, where the eigenvalues are exactly 0, 0 and 1; None unless joint.
+    """
+
+    B2: FloatArray
+    C: FloatArray
+    D: FloatArray
+    joint: bool
+    consensus: int | None
+
+
+@dataclass(frozen=True, repr=False)
+class Version:
+    """A version of NPGA, written as polynomials. Immutable.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    B2, C, D : sequence of float
+        Coefficients in powers of the gossip matrix, lowest first: [1, 0, -1] is I - W^2. C defaults to 0 and
+        D to I. Fixed points are solutions only if B^2 1 = 0, C 1 = 0 and D 1 = 1; anything else is refused.
+    basis : {"W", "L"}
+        The gossip matrix: the mixing matrix or the graph Laplacian.
+    times_beta : bool
+        Whether B^2 and C are multiplied by the step beta (as in DLM).
+    c : float, optional
+        The tunable constant of a table row, already part of the coefficients.
+    reference : str
+        Where it was published; empty for your own.
+    fixed : mapping
+        Steps that the version prescribes, such as {"theta": 1.0}.
+    title : str
+        Name for plots and tables; defaults to `name`.
+    formulas : sequence of three str, optional
+        How to print B^2, C and D; generated from the coefficients by default.
+
+    Examples
+    --------
+    >>> mine = Version(name="mine", B2=[1, -1], D=[0, 0, 1])
+    >>> mine.family, mine.rounds, mine.formula["D"]
+    ('ATC', 2, 'W^2')
+    """
+
+    name: str
+    B2: Sequence[float]
+    C: Sequence[float] = (0.0,)
+    D: Sequence[float] = (1.0,)
+    basis: str = "W"
+    times_beta: bool = False
+    c: float | None = None
+    reference: str = ""
+    fixed: Mapping[str, float] = field(default_factory=dict, hash=False)
+    title: str = ""
+    formulas: Sequence[str] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise VersionError(f"name={self.name!r} arrived; expected a non-empty name for the version")
+        if self.basis not in ("W", "L"):
+            raise VersionError(f"basis={self.basis!r} arrived; expected 'W' (mixing matrix) or 'L' (Laplacian)")
+        unknown = set(self.fixed) - set(_STEPS)
+        if unknown:
+            raise VersionError(f"fixed holds {sorted(unknown)}; expected steps among {', '.join(_STEPS)}")
+        if self.c is not None and not is_positive(self.c):
+            raise VersionError(f"c = {self.c!r} arrived for {self.name!r}; expected a finite number c > 0")
+        for key in ("B2", "C", "D"):
+            object.__setattr__(self, key, self._read(key))
+        object.__setattr__(self, "fixed", {step: float(value) for step, value in self.fixed.items()})
+        object.__setattr__(self, "title", self.title or self.name)
+        self._require_solutions()
+
+    def _read(self, key: str) -> Coefficients:
+        return read_coefficients(getattr(self, key), key)
+
+    def _require_solutions(self) -> None:
+        b, c, d = self._kernel
+        for found, wanted, what in ((b[0], 0, "B^2 1 = 0"), (c[0], 0, "C 1 = 0"), (d[0], 1, "D 1 = 1")):
+            if found != wanted:
+                rule = "add up to" if self.basis == "W" else "start with"
+                raise VersionError(
+                    f"version {self.name!r} violates {what}: the coefficients {rule} {found:g} instead of "
+                    f"{wanted}; otherwise a fixed point of the iteration is not a solution. For example "
+                    "B2=[1, -1] is I - W, C=[0] is 0 and D=[0, 1] is W"
+                )
+        if len(b) == 1:
+            raise VersionError(f"version {self.name!r} has B2 = 0, so agents never agree; B2=[1, -1] is I - W")
+
+    @classmethod
+    def from_matrices(cls, name: str, B2: Any, C: Any = None, D: Any = None) -> MatrixVersion:
+        """Version of explicit symmetric n x n matrices with the graph's sparsity; C defaults to 0, D to I."""
+        from npga.networks._matrix_version import MatrixVersion
+
+        return MatrixVersion.read(name, B2, C, D)
+
+    @cached_property
+    def _kernel(self) -> KernelPolynomials:
+        return KernelPolynomials(
+            in_powers_of_kernel(tuple(self.B2), self.basis, 0),
+            in_powers_of_kernel(tuple(self.C), self.basis, 0),
+            in_powers_of_kernel(tuple(self.D), self.basis, 1),
+        )
+
+    def kernel_polynomials(self, beta: float | None = None) -> KernelPolynomials:
+        """B^2, C and D in powers of K = I - W (basis "W") or K = L, which edge differences evaluate.
+
+        `beta` is needed only by versions whose matrices contain it (DLM).
+        """
+        if not self.times_beta:
+            return self._kernel
+        if beta is None or not is_positive(beta):
+            raise VersionError(
+                f"the matrices of {self.name!r} contain the step beta, and beta={beta!r} arrived; pass a "
+                "finite beta > 0"
+            )
+        b, c, d = self._kernel
+        step = float(beta)
+        return KernelPolynomials(tuple(step * x for x in b), tuple(step * x for x in c), d)
+
+    @property
+    def family(self) -> str:
+        """Either "CTA" (combine then adapt, D = I) or "ATC" (adapt then combine)."""
+        return "CTA" if len(self._kernel.d) == 1 else "ATC"
+
+    @property
+    def rounds(self) -> int:
+        """Vectors sent to each neighbour per iteration: deg D + max(deg C, deg B^2 - deg D, 0)."""
+        return PolynomialSchedule(self._kernel).rounds
+
+    @property
+    def polynomials(self) -> dict[str, list[float]]:
+        """Coefficients as typed, in powers of the gossip matrix, lowest first."""
+        return {"B2": list(self.B2), "C": list(self.C), "D": list(self.D)}
+
+    @property
+    def formula(self) -> dict[str, str]:
+        """B^2, C and D as text."""
+        if self.formulas is not None:
+            return dict(zip(("B2", "C", "D"), self.formulas, strict=True))
+        text = {key: render(value, self.basis) for key, value in self.polynomials.items()}
+        if self.times_beta:
+            text |= {key: f"beta ({text[key]})" for key in ("B2", "C") if text[key] != "0"}
+        return text
+
+    def schedule(self, beta: float | None = None) -> Schedule:
+        """Messages of one iteration."""
+        return PolynomialSchedule(self.kernel_polynomials(beta))
+
+    def edge_weights(self, network: Network, op: str = "gossip") -> FloatArray:
+        """Weights, one per link of `network.edges`, that a request of the schedule named `op` stands for."""
+        if op != "gossip":
+            raise VersionError(f"op={op!r} arrived; the messages of a polynomial version are all 'gossip'")
+        return network.weights if self.basis == "W" else np.ones(len(network.edges))
+
+    def matrices(self, network: Network, beta: float | None = None) -> Matrices:
+        """B^2, C and D on this network, as sparse n x n matrices."""
+        K = weighted_laplacian(network.n, network.edges, self.edge_weights(network))
+        return Matrices(*(evaluate_matrix(polynomial, K) for polynomial in self.kernel_polynomials(beta)))
+
+    def spectra(self, network: Network, beta: float | None = None) -> Spectra:
+        """Eigenvalues of B^2, C and D on this network, joint because the three matrices commute."""
+        kernel = 1.0 - network.spectrum if self.basis == "W" else network.laplacian_spectrum
+        consensus = network.n - 1 if self.basis == "W" else 0
+        b, c, d = (evaluate(polynomial, kernel) for polynomial in self.kernel_polynomials(beta))
+        return Spectra(b, c, d, joint=True, consensus=consensus)
+
+    def __repr__(self) -> str:
+        text = ", ".join(f"{key}={value!r}" for key, value in self.formula.items())
+        constant = "" if self.c is None else f", c={self.c:g}"
+        return f"Version({self.name!r}, {text}{constant}, rounds={self.rounds})"

@@ -1,0 +1,38 @@
+"""The solver: the recursion written once, one loop, stopping rules, results."""
+
+from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
+from npga.solver._loop import Meter, Run, run
+from npga.solver._method import Iterate, Method, Npga
+from npga.solver._recursion import iterate
+from npga.solver._reference import Reference, reference
+from npga.solver._result import Result, Status
+from npga.solver._solve import solve
+from npga.solver._state import State
+from npga.solver._stopping import Rule, Snapshot
+from npga.solver._trace import Record, Trace
+from npga.steps import Steps
+
+__all__ = [
+    "Iterate",
+    "LocalAgent",
+    "Meter",
+    "Method",
+    "Npga",
+    "Record",
+    "Reference",
+    "Result",
+    "Rule",
+    "Run",
+    "Snapshot",
+    "State",
+    "Status",
+    "Steps",
+    "Trace",
+    "Traffic",
+    "iterate",
+    "local_agents",
+    "reference",
+    "run",
+    "run_agents",
+    "solve",
+]

@@ -1,0 +1,205 @@
+"""One agent, without input or output, and the loop that drives all of them in one process.
+
+The agent holds its own f_i, g_i, A_i, its row of the gossip matrix, h, n and the steps. It yields
+``(round, vector)`` whenever its neighbours must hear from it, and is sent ``{neighbour: vector}``. Nothing else
+passes in or out, so the same object runs in one process, over MPI and over a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from npga.errors import InputError
+from npga.functions import Function
+from npga.networks import Network, Schedule, Version
+from npga.problem import Agent, Problem
+from npga.solver._recursion import iterate, primal
+from npga.solver._state import State, start
+from npga.steps import Steps
+
+Array = NDArray[Any]
+Inbox = Mapping[int, Array]
+
+
+class _Own:
+    """A_i as the recursion wants it."""
+
+    def __init__(self, A: Any) -> None:
+        self._A, self._At = A, A.T
+
+    def apply(self, x: Array) -> Array:
+        return np.asarray(self._A @ x)
+
+    def adjoint(self, lam: Array) -> Array:
+        return np.asarray(self._At @ lam)
+
+
+@dataclass(frozen=True)
+class _Knowledge:
+    f: Function
+    g: Function
+    A: _Own
+    h: Function
+    n: int
+
+
+class LocalAgent:
+    """The part of NPGA that one agent runs.
+
+    Parameters
+    ----------
+    agent
+        Its private f_i, g_i and A_i.
+    h, n
+        The public coupling function and the number of agents.
+    weights
+        For each operator of the version, the weights {neighbour: w_ij} of its own edges; "gossip" alone unless
+        the version was given by explicit matrices.
+    schedule
+        The version's plan of exchanges.
+    steps
+        Step sizes.
+    x0, lam0
+        Start of x_i and lam_i; zero when not given.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        h: Function,
+        n: int,
+        weights: Mapping[str, Mapping[int, float]],
+        schedule: Schedule,
+        steps: Steps,
+        x0: Array | None = None,
+        lam0: Array | None = None,
+    ) -> None:
+        p, d = agent.A.shape
+        dtype = agent.A.dtype
+        self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)
+        self._weights = {op: sorted(row.items()) for op, row in weights.items()}
+        self._schedule, self._steps = schedule, steps
+        x = np.zeros(d, dtype) if x0 is None else x0
+        lam = np.zeros(p, dtype) if lam0 is None else lam0
+        self.state: State = start(x, lam, self._own.A.apply(x), schedule.kept_size)
+        self._ahead: tuple[State, tuple[Array, Array]] | None = None
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Agents that it hears from, ascending."""
+        return tuple(sorted({j for row in self._weights.values() for j, _ in row}))
+
+    def compute(self) -> tuple[Array, Array]:
+        """x+ and A x+ of the current iteration, computed once.
+
+        They need no message. A driver may call this while messages travel; nobody has to, and the bits are the same.
+        """
+        if self._ahead is None or self._ahead[0] is not self.state:
+            self._ahead = self.state, primal(self._own, self._steps.alpha, self.state)
+        return self._ahead[1]
+
+    @property
+    def x(self) -> Array:
+        """The agent's own variables."""
+        return self.state.x
+
+    @property
+    def lam(self) -> Array:
+        """The agent's copy of the dual variable."""
+        return self.state.lam
+
+    def run(self, iterations: int | None = None) -> Generator[tuple[int, Array], Inbox, None]:
+        """Yield (round, vector) for the neighbours, receive {neighbour: vector}; for ever if no number is given."""
+        done = 0
+        while iterations is None or done < iterations:
+            step = iterate(self._own, self._steps, self._schedule, self.state, self.compute)
+            number, sent, inbox = self.state.rounds, self.lam, {}
+            try:
+                request = next(step)
+                while True:
+                    vector, op = request
+                    if vector is not None:
+                        number, sent = number + 1, vector
+                        inbox = dict((yield number, vector))
+                    request = step.send(self._differences(sent, inbox, op))
+            except StopIteration as stop:
+                self.state = stop.value
+            done += 1
+
+    def _differences(self, own: Array, inbox: Inbox, op: str) -> Array:
+        """sum_j w_ij (u_i - u_j), in ascending order of the neighbours."""
+        total = np.zeros_like(own)
+        for neighbour, weight in self._weights[op]:
+            total += own.dtype.type(weight) * (own - inbox[neighbour])
+        return total
+
+
+def local_agents(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    steps: Steps,
+    x0: ArrayLike | None = None,
+    lam0: ArrayLike | None = None,
+) -> list[LocalAgent]:
+    """All agents of a problem, each with its own part only."""
+    schedule = version.schedule(steps.beta)
+    rows = _rows(network, version, schedule.ops)
+    blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
+    duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
+    return [
+        LocalAgent(agent, problem.h, problem.n, rows[i], schedule, steps, blocks[i], duals[i])
+        for i, agent in enumerate(problem.agents)
+    ]
+
+
+def _rows(network: Network, version: Version, operators: Sequence[str]) -> list[dict[str, dict[int, float]]]:
+    rows: list[dict[str, dict[int, float]]] = [{op: {} for op in operators} for _ in range(network.n)]
+    for op in operators:
+        for (i, j), weight in zip(network.edges.tolist(), version.edge_weights(network, op), strict=True):
+            rows[i][op][j] = rows[j][op][i] = float(weight)
+    return rows
+
+
+@dataclass
+class Traffic:
+    """What really passed between the agents."""
+
+    rounds: int = 0
+    messages: int = 0
+    floats: int = 0
+
+
+def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) -> Traffic:
+    """Drive all agents in one process, carrying every message by hand and counting it."""
+    if len(agents) != network.n:
+        raise InputError(f"{len(agents)} agents arrived for a network of {network.n}; expected one for each node")
+    traffic = Traffic()
+    runs = [agent.run(iterations) for agent in agents]
+    neighbours = [network.neighbors(i).tolist() for i in range(network.n)]
+    outbox = [next(run, None) for run in runs]
+    while all(message is not None for message in outbox):
+        sent = [message for message in outbox if message is not None]
+        traffic.rounds += 1
+        inboxes: list[dict[int, Array]] = [{} for _ in runs]
+        for i, (number, vector) in enumerate(sent):
+            if number != sent[0][0]:
+                raise InputError(f"agent {i} is in round {number}, agent 0 in round {sent[0][0]}")
+            for j in neighbours[i]:
+                inboxes[j][i] = vector
+                traffic.messages += 1
+                traffic.floats += vector.size
+        outbox = [_send(run, inbox) for run, inbox in zip(runs, inboxes, strict=True)]
+    return traffic
+
+
+def _send(run: Generator[tuple[int, Array], Inbox, None], inbox: Inbox) -> tuple[int, Array] | None:
+    try:
+        return run.send(inbox)
+    except StopIteration:
+        return None
