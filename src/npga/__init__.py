@@ -13,30 +13,40 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npga import errors, functions, networks, problem, solver
+    from npga import errors, functions, networks, problem, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
     from npga.problem import Agent, Problem
-    from npga.solver import Result, Status, Steps, Trace, reference, solve
+    from npga.solver import Result, Status, Trace, reference
+    from npga.steps import Steps
+    from npga.theory import Certificate, certify
+    from npga.tuning import Solution, Tuning, solve, tune
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "networks": ("Network", "Version", "version", "versions"),
     "problem": ("Agent", "Problem"),
-    "solver": ("Result", "Status", "Steps", "Trace", "reference", "solve"),
+    "solver": ("Result", "Status", "Trace", "reference"),
+    "steps": ("Steps",),
+    "theory": ("Certificate", "certify"),
+    "tuning": ("Solution", "Tuning", "solve", "tune"),
 }
-_ROOMS = ("errors", "functions", "networks", "problem", "solver")
+_ROOMS = ("errors", "functions", "networks", "problem", "solver", "theory", "tuning")
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Agent",
+    "Certificate",
     "Network",
     "Problem",
     "Result",
+    "Solution",
     "Status",
     "Steps",
     "Trace",
+    "Tuning",
     "Version",
+    "certify",
     "errors",
     "functions",
     "networks",
@@ -44,6 +54,9 @@ __all__ = [
     "reference",
     "solve",
     "solver",
+    "theory",
+    "tune",
+    "tuning",
     "version",
     "versions",
 ]

@@ -311,7 +311,7 @@ def test_trace_columns_and_pandas():
     assert result.trace["iteration"].tolist() == [0, 10, 20, 30, 40, 50]
     frame = result.trace.to_pandas()
     assert list(frame.columns) == ["iteration", "round", "gap", "kkt", "consensus", "objective"]
-    assert frame["gap"][0] == 1.0
+    assert frame["gap"][0] == pytest.approx(1.0, rel=1e-14)
     assert result.trace[-1].objective == pytest.approx(problem.objective(result.x))
     final = npga.solve(problem, ring(), "extra", STEPS, tol=1e-12).trace[-1]
     assert final.objective == pytest.approx(star.objective, abs=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,44 @@ from npga.networks import Network, Version
 from npga.problem import Problem
 from npga.solver._method import Npga
 from npga.solver._state import State
-from npga.solver.kernels._agents import Dual, advance_agents
-from npga.solver.kernels._plan import lowered, step_sizes
-from npga.solver.kernels._primal import Primal
+from npga.solver.kernels._plan import Plan
+from npga.solver.kernels._schedule import schedule_for
 from npga.steps import Steps
 
 Array = NDArray[Any]
+
+
+class Buffers:
+    """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
+
+    def __init__(self, state: State) -> None:
+        kind, size = state.x.dtype, state.lam.size
+        self.primal = [np.array(state.x), *(np.empty_like(state.x) for _ in range(3))]
+        self.dual = [np.array(array, order="C").ravel() for array in (state.lam, state.lam_prev, state.v, state.u)]
+        self.dual += [np.array(state.kept, kind).ravel(), *(np.empty(size, kind) for _ in range(3))]
+
+    def addresses(self) -> tuple[Array, Array]:
+        """What kernels get, and change as the arrays trade places."""
+        primal, dual = ([array.ctypes.data for array in arrays] for arrays in (self.primal, self.dual))
+        return np.array(primal, np.int64), np.array(dual, np.int64)
+
+    def state(self, before: State, done: int, rounds: int) -> State:
+        """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
+        shape = before.lam.shape
+        lam, lam_prev, v, u, kept, _, _, Ax = self.dual
+        if done % 2:
+            lam, lam_prev = lam_prev, lam
+        return State(
+            x=self.primal[done % 2],
+            lam=lam.reshape(shape),
+            lam_prev=lam_prev.reshape(shape),
+            v=v.reshape(shape),
+            u=u.reshape(shape),
+            Ax=Ax.reshape(shape),
+            kept=tuple(kept.reshape(-1, *shape)) if before.kept else (),
+            iteration=before.iteration + done,
+            rounds=before.rounds + done * rounds,
+        )
 
 
 class CompiledNpga(Npga):
@@ -25,30 +58,22 @@ class CompiledNpga(Npga):
     path = "compiled"
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
+        plan = Plan(problem, network, version, steps)
         super().__init__(problem, network, version, steps)
-        self._lowered = lowered(problem, network, version, steps)
-        self._steps = step_sizes(problem, steps)
-        groups = self._lowered.groups
-        self._scratch = np.empty(int(np.diff(groups).max()) * problem.p, problem.dtype)
+        self.plan = plan
+        self.order = schedule_for(plan)
+        self._last: State | None = None
 
     def advance(self, state: State, iterations: int) -> State:
         """The state `iterations` later, or the first one that is not finite."""
         if iterations <= 0:
             return state
-        begun = state.x_prev is not None
-        x_prev = state.x_prev if state.x_prev is not None else np.zeros_like(state.x)
-        arrays = Primal(state.x.copy(), x_prev.copy(), *(np.empty_like(state.x) for _ in range(3)))
-        kept = np.concatenate([k.ravel() for k in state.kept]) if state.kept else np.empty(0, state.x.dtype)
-        dual = Dual(
-            state.lam.ravel().copy(), state.lam_prev.ravel().copy(), state.v.ravel().copy(), kept,
-            np.empty(state.lam.size, state.x.dtype), np.empty(state.lam.size, state.x.dtype),
-            state.Ax.ravel().copy(), state.Ax_hat.ravel().copy(),
-        )
-        done, arrays, dual = advance_agents(self._lowered, self._steps, arrays, dual, self._scratch, begun, iterations)
-        shape = state.lam.shape
-        return State(
-            x=arrays.x, lam=dual.lam.reshape(shape), lam_prev=dual.lam_prev.reshape(shape), v=dual.v.reshape(shape),
-            Ax=dual.Ax.reshape(shape), Ax_hat=dual.Ax_hat.reshape(shape),
-            kept=tuple(dual.kept.reshape(-1, *shape)) if state.kept else (),
-            iteration=state.iteration + done, rounds=state.rounds + done * self.schedule.rounds, x_prev=arrays.x_prev,
-        )
+        buffers = Buffers(state)
+        # The panel schedule has A^T lam of the state that it returned last.
+        fresh, self._last = state is not self._last, None
+        done = self.order(*buffers.addresses(), iterations, fresh)
+        after = buffers.state(state, done, self.schedule.rounds)
+        if done < iterations:  # stopped where no pause was planned
+            return replace(after, Ax=self.problem.A.apply(after.x))
+        self._last = after
+        return after

@@ -18,9 +18,10 @@ from npga.solver._trace import Record, Trace, next_record
 
 Array = NDArray[Any]
 Callback = Callable[[Record, Any], bool | None]
+Leap = Callable[[Any, int, int | None], tuple[Any, list[Record]]]
 
 # Residuals below this part of the first one are lost in the rounding of the first iterates.
-_RESOLUTION = float(np.sqrt(np.finfo(np.float64).eps))
+RESOLUTION = float(np.sqrt(np.finfo(np.float64).eps))
 
 
 class Meter:
@@ -61,11 +62,15 @@ class Meter:
         with np.errstate(over="ignore", invalid="ignore"):
             return Snapshot(self._record(state), seconds, *self._growth(state))
 
+    def leaps(self, tol: float | None, gap_tol: float | None, max_rounds: int | None) -> Leap | None:  # noqa: ARG002
+        """What `run` may use to pass over several records at once; nothing here."""
+        return None
+
     def _record(self, state: Iterate) -> Record:
         mean = state.lam.mean(axis=0)
         found = residual(self.problem, state.x, state.Ax, mean, self._floor)
         if self._floor == (0.0, 0.0):
-            self._floor = (_RESOLUTION * found.absolute[0], _RESOLUTION * found.absolute[1])
+            self._floor = (RESOLUTION * found.absolute[0], RESOLUTION * found.absolute[1])
         size = float(np.linalg.norm(state.lam))
         spread = float(np.linalg.norm(state.lam - mean))
         gap = np.nan
@@ -81,7 +86,10 @@ class Meter:
         """Increment and size of lam, relative to the largest of the first ten."""
         size = float(np.abs(state.lam).max(initial=0.0))
         increment = float(np.abs(state.lam - state.lam_prev).max(initial=0.0))
-        if state.iteration <= 10 or self._increment == 0.0:
+        return self._relative_growth(state.iteration, size, increment)
+
+    def _relative_growth(self, iteration: int, size: float, increment: float) -> tuple[float, float]:
+        if iteration <= 10 or self._increment == 0.0:
             self._increment = max(self._increment, increment)
             self._size = max(self._size, size)
         return increment / (self._increment or 1.0), size / (self._size or 1.0)
@@ -107,11 +115,14 @@ def run(
     record_every: int | None = None,
     callback: Callback | None = None,
     observers: Sequence[Callable[[Run], None]] = (),
+    leap: Leap | None = None,
 ) -> Run:
     """Advance `method` until a rule says stop.
 
     A state is measured, recorded and tested at the iterations that `next_record` names and at the last one; the
     callback is called with each record and may return True to stop. Ctrl-C ends the run at the last whole state.
+    Where nobody wants to see every record at once, `leap(state, max_iters, record_every)` may pass over several: it
+    returns a later state, at which alone a rule may fire, and the records before it.
     """
     clock = time.perf_counter() - begun.seconds
     current = begun
@@ -129,6 +140,11 @@ def run(
                     current.status = Status.INTERRUPTED
             if current.status is not Status.MAX_ITERS or state.iteration >= max_iters:
                 return current
+            if leap is not None and callback is None:
+                current.state, passed = leap(state, max_iters, record_every)
+                for record in passed:
+                    current.trace.append(record)
+                continue
             until = min(next_record(state.iteration, record_every), max_iters)
             current.state = method.advance(state, until - state.iteration)
     except KeyboardInterrupt:

@@ -84,12 +84,15 @@ class Npga:
 
     def start(self, x0: Array, lam0: Array, z_over_beta: Array | None = None) -> State:
         """The state before the first iteration; z_over_beta carries the memory of an earlier run."""
-        return start(x0, lam0, self.problem.A.apply(x0), self.schedule.kept_size, z_over_beta)
+        z0 = None if z_over_beta is None else self.steps.beta * z_over_beta
+        return start(x0, lam0, self.problem.A.apply(x0), self.schedule.kept_size, z0)
 
     def memory(self, state: State) -> Array:
-        """Memory z / beta of a state of this method, for a run that goes on under other steps."""
-        step = memory(self.steps, self.schedule, state)
-        return drive(step, self.exchange)
+        """Z / beta of a state of this method, for a run that goes on under other steps.
+
+        At the solution it is A_i x_i minus the mean of these, whatever the steps.
+        """
+        return drive(memory(self.schedule, self.steps.gamma, state), self.exchange) / self.steps.beta
 
     def advance(self, state: State, iterations: int) -> State:
         """The state `iterations` later, or the first one that is not finite."""

@@ -1,11 +1,16 @@
 """The recursion of NPGA, written once.
 
-Equation (npga2) of Li and Su (2024), the difference form:
+Equation (npga) of Li and Su (2024) with u = B y + C lam,
 
-    x+    = prox_{alpha g}(x - alpha (grad f(x) + A^T lam))
-    v+    = (I - C)(lam - lam_prev) + (I - gamma B^2) v + beta (A x_hat+ - A x_hat)
-    lam+  = prox_{(beta/n) h*}(D v+)
-    x_hat+ = x+ + theta (x+ - x)
+    x+     = prox_{alpha g}(x - alpha (grad f(x) + A^T lam)),      x_hat+ = x+ + theta (x+ - x)
+    u+     = u + C (lam - lam_prev) + gamma B^2 v
+    v+     = lam - u+ + beta A x_hat+
+    lam+   = prox_{(beta/n) h*}(D v+)
+
+The increment of u is all that the network is needed for before D, and it takes the same messages as the paper's
+difference form (npga2), which is the difference of two consecutive lines for v. Adding up u instead of v matters for
+rounding: u is of the size of beta A x and its increments die out, whereas v is of the size of lam, and what rounding
+adds to its sum over the agents would be divided by beta in the coupling constraint.
 
 It is a generator: whenever a product with the network is needed it yields ``(u, op)`` and is sent K u, where
 (K u)_i = sum_j w_ij (u_i - u_j). It does not know whether u is the (n, p) array of all agents or the p-vector of a
@@ -17,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
@@ -73,22 +77,22 @@ def iterate(
     """
     beta, gamma, theta = steps.beta, steps.gamma, steps.theta
     dlam = state.lam - state.lam_prev
-    mixed = yield from schedule.correction(dlam, state.v, state.kept, gamma)  # C dlam + gamma B^2 v
+    u = state.u + (yield from schedule.correction(dlam, state.v, state.kept, gamma))  # C dlam + gamma B^2 v
 
     x, Ax = primal(own, steps.alpha, state) if local is None else local()
-    Ax_hat = Ax + theta * (Ax - state.Ax)
-    v = dlam + state.v - mixed + beta * (Ax_hat - state.Ax_hat)
+    v = state.lam - u + beta * (Ax + theta * (Ax - state.Ax))
 
     Dv, kept = yield from schedule.combine(v)
     lam = own.h.conj_prox(Dv, beta / own.n)
-    return State(x, lam, state.lam, v, Ax, Ax_hat, kept, state.iteration + 1, state.rounds + schedule.rounds)
+    return State(x, lam, state.lam, v, u, Ax, kept, state.iteration + 1, state.rounds + schedule.rounds)
 
 
-def memory(steps: Steps, schedule: Schedule, state: State) -> Generator[Request, Array, Array]:
-    """Memory z / beta of a state, where z = B y: what a run under other steps needs to go on from here.
+def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request, Array, Array]:
+    """Z = B y after a state's last iteration, which a run under other steps can go on from.
 
-    From v = (I - C) lam_prev - z + beta A x_hat; costs the rounds of C.
+    u = z_prev + C lam_prev was used in v, and the iteration left z = z_prev + gamma B^2 v. Costs the rounds of a
+    correction.
     """
-    C_lam = yield from schedule.correction(state.lam_prev, np.zeros_like(state.v), state.kept, 0.0)
-    result: Array = state.Ax_hat + (state.lam_prev - C_lam - state.v) / steps.beta
+    mixed = yield from schedule.correction(state.lam_prev, state.v, state.kept, -gamma)
+    result: Array = state.u - mixed
     return result

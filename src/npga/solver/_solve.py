@@ -16,6 +16,7 @@ from npga.problem import Problem
 from npga.solver._checkpoint import Saver
 from npga.solver._loop import Callback, Meter, Run, run
 from npga.solver._method import Npga
+from npga.solver._path import meter_for, method_for
 from npga.solver._progress import progress_bar
 from npga.solver._result import Result, Status
 from npga.solver._state import State
@@ -46,6 +47,7 @@ def solve(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
     resume: bool = False,
+    path: str = "auto",
 ) -> Result:
     """Solve a constraint-coupled problem on a network.
 
@@ -78,6 +80,9 @@ def solve(
     checkpoint, checkpoint_seconds, resume
         File that the run is saved to at most every so many seconds and at its end; `resume=True` goes on from it
         and gives the same bits as a run that was never interrupted.
+    path
+        "compiled" or "vectorised" (NumPy), which agree up to rounding; "auto" takes the compiled path wherever every
+        function and matrix has a kernel. `Result.path` tells which one ran.
 
     Returns
     -------
@@ -96,7 +101,7 @@ def solve(
     if gap_tol is not None and target is None:
         raise InputError("gap_tol was given without a reference; pass reference=npga.reference(problem).x")
     stopping = rules(tol, gap_tol, max_rounds, max_seconds)
-    method = Npga(problem, network, chosen, steps)
+    method = method_for(problem, network, chosen, steps, path)
 
     meter, begun = _begin(method, x0, lam0, start, target)
     saving = None if checkpoint is None else Saver(Path(checkpoint), method, meter, checkpoint_seconds)
@@ -114,10 +119,11 @@ def solve(
             record_every=record_every,
             callback=callback,
             observers=[*observers, saving] if saving else observers,
+            leap=meter.leaps(tol, gap_tol, max_rounds),
         )
     if saving:
         saving.save(ended)
-    return _result(method, ended)
+    return conclude(method, ended)
 
 
 def _with_fixed(steps: Steps, version: Version) -> Steps:
@@ -164,7 +170,7 @@ def _begin(
         x = np.zeros(problem.d, problem.dtype) if x0 is None else problem.join(x0, "x0")
         lam = np.zeros((problem.n, problem.p), problem.dtype) if lam0 is None else problem.dual(lam0, "lam0")
         state = method.start(x, lam)
-    return Meter(problem, state.x, target), Run(state)
+    return meter_for(method, state.x, target), Run(state)
 
 
 def _go_on(method: Npga, earlier: Result) -> State:
@@ -172,14 +178,16 @@ def _go_on(method: Npga, earlier: Result) -> State:
     if not isinstance(earlier, Result) or earlier.version is None or earlier.steps is None:
         raise InputError(f"start is {earlier!r}; expected the result of an npga.solve with a version of NPGA")
     old = Npga(earlier.problem, earlier.network, earlier.version, earlier.steps)
-    if old.identity == method.identity:
+    unchanged = old.problem is method.problem and old.network is method.network and old.version is method.version
+    if (unchanged and old.steps == method.steps) or old.identity == method.identity:
         return replace(earlier.state, iteration=0, rounds=0)
     x = method.problem.join(earlier.x, "start.x")
     lam = method.problem.dual(earlier.lam, "start.lam")
     return method.start(x, lam, old.memory(earlier.state))
 
 
-def _result(method: Npga, ended: Run) -> Result:
+def conclude(method: Npga, ended: Run) -> Result:
+    """The result of a run."""
     state, problem = ended.state, method.problem
     messages = 2 * len(method.network.edges) * state.rounds
     return Result(

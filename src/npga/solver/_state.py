@@ -25,33 +25,29 @@ class State:
         The dual iterate before; zero at the start.
     v
         The dual iterate before it is combined with the neighbours' and passed through the prox; zero at the start.
-    Ax, Ax_hat
-        A x and A x_hat of the last iteration, with x_hat = x + theta (x - x_prev).
+    u
+        What was subtracted in v = lam_prev - u + beta A x_hat: u = B y + C lam of the iteration before.
+    Ax
+        Rows A_i x_i.
     kept
         K v, K^2 v, ... that the combination with D has already paid for.
     iteration, rounds
         What has been done so far.
-    x_prev
-        The primal iterate before, where A x_hat is the image of x_hat; None at the start and in the vectorised path,
-        which do without it.
     """
 
     x: Array
     lam: Array
     lam_prev: Array
     v: Array
+    u: Array
     Ax: Array
-    Ax_hat: Array
     kept: tuple[Array, ...] = ()
     iteration: int = 0
     rounds: int = 0
-    x_prev: Array | None = None
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a checkpoint."""
-        named = {name: getattr(self, name) for name in ("x", "lam", "lam_prev", "v", "Ax", "Ax_hat")}
-        if self.x_prev is not None:
-            named["x_prev"] = self.x_prev
+        named = {name: getattr(self, name) for name in ("x", "lam", "lam_prev", "v", "u", "Ax")}
         return named | {f"kept{j}": array for j, array in enumerate(self.kept)}
 
     @staticmethod
@@ -62,13 +58,11 @@ class State:
         return State(**named, kept=kept, iteration=iteration, rounds=rounds)
 
 
-def start(x0: Array, lam0: Array, Ax0: Array, kept: int, z_over_beta: Array | None = None) -> State:
+def start(x0: Array, lam0: Array, Ax0: Array, kept: int, z0: Array | None = None) -> State:
     """The state before the first iteration.
 
-    The difference form equals the paper's equation (npga) with y0 = 0 exactly when it starts from v = 0,
-    lam_prev = 0 and A x_hat := 0. A run with z0 = B y0 != 0 starts from A x_hat := z0 / beta, because
-    v1 = (I - C) lam0 - z0 + beta A x_hat1 then comes out of the same formula.
+    With v = 0, lam_prev = 0 and u = z0 the first correction makes u = C lam0 + z0, as the paper's equation (npga) with
+    B y0 = z0 wants it; the paper starts from y0 = 0.
     """
     zero = np.zeros_like(lam0)
-    begun = zero if z_over_beta is None else z_over_beta
-    return State(x0, lam0, zero, zero, Ax0, begun, (zero,) * kept)
+    return State(x0, lam0, zero, zero, zero if z0 is None else z0, Ax0, (zero,) * kept)

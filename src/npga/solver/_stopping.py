@@ -58,14 +58,14 @@ def seconds_passed(limit: float) -> Rule:
 
 # A run that converges has increments that level off; only one that is hopeless lets them grow eight orders of
 # magnitude beyond its first ones while lam itself has left its start far behind.
-_GROWTH = 1e8
-_SIZE = 1e4
+GROWTH = 1e8
+SIZE = 1e4
 
 
 def diverging(snapshot: Snapshot) -> Status | None:
     """Stop when the increments of lam explode or are no longer numbers."""
     finite = math.isfinite(snapshot.growth) and math.isfinite(snapshot.size)
-    hopeless = not finite or (snapshot.growth > _GROWTH and snapshot.size > _SIZE)
+    hopeless = not finite or (snapshot.growth > GROWTH and snapshot.size > SIZE)
     return Status.DIVERGED if hopeless else None
 
 

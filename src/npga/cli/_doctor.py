@@ -1,0 +1,112 @@
+"""The command `doctor`: what works on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from npga.cli._output import NOT_MET, add_command, show_json, show_table, speaking
+
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+# What an optional package is for, and the extra that brings it.
+OPTIONAL = {
+    "rich": ("cli", "progress bars and tables"),
+    "matplotlib": ("plot", "figures"),
+    "pandas": ("pandas", "Trace.to_pandas()"),
+    "cvxpy": ("cvxpy", "mixing='fastest'"),
+    "scikit-learn": ("sklearn", "fetching Covtype with scikit-learn"),
+    "mpi4py": ("mpi", "agents on MPI ranks"),
+    "grpcio": ("net", "agents at different organisations"),
+}
+REQUIRED = ("numpy", "scipy", "networkx", "numba")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to an application."""
+    add_command(app, doctor, "npga doctor", "npga doctor --json")
+
+
+def doctor(as_json: JSON = False) -> None:
+    """Say what works on this machine. Exit code 1: something that every user needs does not."""
+    with speaking():
+        rows = [*_packages(), *(_try(name, test) for name, test in CHECKS.items())]
+    if as_json:
+        show_json(rows)
+    else:
+        marks = {True: "ok", False: "BAD", None: "missing"}
+        show_table(
+            "What works here", ("what", "state", "detail"), [(r["what"], marks[r["ok"]], r["detail"]) for r in rows]
+        )
+    if any(row["ok"] is False for row in rows):
+        raise typer.Exit(NOT_MET)
+
+
+def _packages() -> list[dict[str, Any]]:
+    from npga.experiments import provenance
+    from npga.experiments._provenance import installed
+
+    about = provenance()
+    commit = f", commit {about['commit'][:12]}" if about["commit"] else ""
+    rows: list[dict[str, Any]] = [
+        {"what": "npga", "ok": True, "detail": f"{about['npga']} on Python {about['python']}{commit}"},
+        {"what": "cores", "ok": True, "detail": str(os.cpu_count())},
+    ]
+    for name in REQUIRED:
+        found = installed(name)
+        rows.append({"what": name, "ok": found is not None, "detail": found or "needed: pip install npga"})
+    for name, (extra, purpose) in OPTIONAL.items():
+        found = installed(name)
+        hint = f"optional, for {purpose}: pip install '{'npga[' + extra + ']' if extra != 'sklearn' else name}'"
+        rows.append({"what": name, "ok": True if found else None, "detail": found or hint})
+    mpiexec = shutil.which("mpiexec")
+    rows.append({"what": "mpiexec", "ok": True if mpiexec else None, "detail": mpiexec or "optional, for MPI: an MPI"})
+    return rows
+
+
+def _try(name: str, test: Callable[[], str]) -> dict[str, Any]:
+    """Run a test; whatever it raises is the finding."""
+    try:
+        return {"what": name, "ok": True, "detail": test()}
+    except Exception as error:
+        return {"what": name, "ok": False, "detail": f"{type(error).__name__}: {error}"}
+
+
+def _small_problem() -> Any:
+    import numpy as np
+
+    import npga
+    from npga import functions as fn
+
+    agents = [npga.Agent(A=np.array([[1.0 + i]]), f=fn.SquaredNorm(1.0)) for i in range(4)]
+    return npga.Problem(agents, fn.Equality([1.0])), npga.Network.ring(4)
+
+
+def _solves() -> str:
+    import npga
+
+    problem, network = _small_problem()
+    result = npga.solve(problem, network, "nids", npga.Steps(0.5, 0.05), tol=1e-10)
+    if not result.status.ok:
+        raise RuntimeError(result.message)
+    return f"{result.path}, {result.iterations} iterations to 1e-10"
+
+
+def _certifies() -> str:
+    import npga
+
+    best = npga.certify(*_small_problem(), "nids").best
+    return "no theorem" if best is None else f"Theorem {best.key}"
+
+
+def _loads() -> str:
+    from npga.experiments import data_folder, load_boston, load_covtype
+
+    full = "fetched" if (data_folder() / "covtype.npz").exists() else "not fetched"
+    return f"boston {load_boston().X.shape}, covtype sample {load_covtype().X.shape}, full covtype {full}"
+
+
+CHECKS: dict[str, Callable[[], str]] = {"solve": _solves, "certify": _certifies, "data": _loads}

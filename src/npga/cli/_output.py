@@ -1,0 +1,92 @@
+"""What the commands share: errors as one sentence, exit codes, tables, JSON.
+
+Exit codes: 0 when the work is done and the tolerance met, 1 when it is not met, 2 when the input is bad, 130 after
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from npga.errors import NpgaError
+
+NOT_MET, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+@contextmanager
+def speaking() -> Iterator[None]:
+    """An error made on purpose is one sentence and exit code 2, Ctrl-C is exit code 130; neither has a traceback."""
+    try:
+        yield
+    except NpgaError as error:
+        typer.echo(f"npga: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        typer.echo("npga: interrupted; the same command goes on where it stood", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def console() -> Console:
+    """The terminal; as wide as the table when the output goes to a file."""
+    found = Console()
+    return found if found.is_terminal else Console(width=200)
+
+
+def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; the first column is text, the others are aligned to the right when they are numbers."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for k, name in enumerate(header):
+        numeric = k > 0 and all(_is_number(row[k]) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def show_json(value: Any) -> None:
+    """Print data for programs: strict JSON, null for what is not a finite number."""
+    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text, lists and dictionaries out of whatever a result holds."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return text in ("", "-")
+    return True
+
+
+def add_command(app: typer.Typer, function: Callable[..., None], *examples: str, name: str | None = None) -> None:
+    """Register a command: its docstring is the help, one paragraph to a line, and examples end the page."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    lines = [f"$ {example}" if example.startswith("npga") else example.replace("[", "\\[") for example in examples]
+    app.command(
+        name,
+        help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
+        epilog="\n\n".join(["Examples:", *lines]),
+    )(function)

@@ -1,0 +1,241 @@
+"""A problem in a file: TOML for what it says, an .npz beside it for the arrays.
+
+data = "problem.npz"                # arrays; "@name" below means the array of that name
+
+[problem]
+A = "A{agent}"                      # arrays A0, A1, ...; or columns = "X" with sizes = [2, 2, 3]
+f = { kind = "SquaredNorm", weight = 0.1 }
+g = { kind = "L1", weight = 0.05 }  # optional, Zero by default
+h = { kind = "SquaredLoss", target = "@y", weight = 0.1 }
+
+[[problem.agent]]                   # optional: what is different for one agent
+index = 3
+f = { kind = "SquaredNorm", weight = 0.5, center = "@c3" }
+
+[network]                           # edges = [[0, 1], [1, 2]], or a kind with its numbers
+kind = "erdos-renyi"                # path ring star complete (n), grid (rows, cols), erdos-renyi (n, p, seed),
+n = 13                              # random-geometric (n, radius, seed), barabasi-albert (n, m, seed)
+p = 0.3
+seed = 0
+mixing = "laplacian"                # or "metropolis", "best-constant", "fastest", "@W"
+lazy = false                        # true takes (I + W)/2
+
+[solve]                             # optional, each of it
+version = "nids"                    # chosen if left out
+c = 0.5
+steps = { alpha = 2.0, beta = 0.03, gamma = 1.0, theta = 0.0 }   # tuned if left out
+max_iters = 100000
+tol = 1e-8
+"""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga import functions
+from npga.errors import InputError, nearest
+from npga.functions import Function
+from npga.networks import Network, Version
+from npga.networks import version as find_version
+from npga.problem import Agent, Problem
+from npga.steps import Steps
+
+Arrays = dict[str, NDArray[Any]]
+_NOT_IN_FILES = ("Custom", "Elementwise", "Function", "Scaled", "SeparableSum", "Shifted")
+FUNCTIONS = sorted(
+    name
+    for name in functions.__all__
+    if inspect.isclass(item := getattr(functions, name)) and issubclass(item, Function) and name not in _NOT_IN_FILES
+)
+NETWORKS: dict[str, tuple[Callable[..., Network], tuple[str, ...]]] = {
+    "path": (Network.path, ("n",)),
+    "ring": (Network.ring, ("n",)),
+    "star": (Network.star, ("n",)),
+    "complete": (Network.complete, ("n",)),
+    "grid": (Network.grid, ("rows", "cols")),
+    "erdos-renyi": (Network.erdos_renyi, ("n", "p", "seed")),
+    "random-geometric": (Network.random_geometric, ("n", "radius", "seed")),
+    "barabasi-albert": (Network.barabasi_albert, ("n", "m", "seed")),
+}
+_KEYS = {
+    "the file": ("data", "problem", "network", "solve"),
+    "[problem]": ("A", "columns", "sizes", "f", "g", "h", "agent"),
+    "[[problem.agent]]": ("index", "f", "g"),
+    "[solve]": ("version", "c", "steps", "max_iters", "tol"),
+    "solve.steps": ("alpha", "beta", "gamma", "theta"),
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a problem file says; None for what it leaves to the program."""
+
+    problem: Problem
+    network: Network
+    version: Version | None
+    steps: Steps | None
+    max_iters: int
+    tol: float
+
+
+def read_problem(path: Path) -> Loaded:
+    """Read a problem file and its arrays."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist; expected a problem file (`npga solve --help` shows one)")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    _known(table, "the file")
+    for section in ("problem", "network"):
+        if not isinstance(table.get(section), dict):
+            raise InputError(f"{path} has no section [{section}]; expected one (`npga solve --help` shows a file)")
+    arrays = _arrays(path, table.get("data"))
+    problem = _problem(table["problem"], arrays)
+    return Loaded(problem, _network(table["network"], arrays), *_solve(table.get("solve", {})))
+
+
+def _known(table: Any, where: str) -> None:
+    if not isinstance(table, dict):
+        raise InputError(f"{where} is {table!r}; expected a table with {', '.join(_KEYS[where])}")
+    for key in table:
+        if key not in _KEYS[where]:
+            raise InputError(f"unknown key {key!r} in {where}; {nearest(key, _KEYS[where])}")
+
+
+def _arrays(path: Path, name: Any) -> Arrays:
+    if name is None:
+        return {}
+    data = path.parent / str(name)
+    if not data.exists():
+        raise InputError(f"{path} names the arrays {str(name)!r}, and {data} does not exist; put the file there")
+    try:
+        with np.load(data, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{data} is not an .npz of numbers ({error}); write it with numpy.savez") from None
+
+
+def _array(arrays: Arrays, name: str, where: str) -> NDArray[Any]:
+    if name not in arrays:
+        raise InputError(f"{where} names the array {name!r}; {nearest(name, arrays)}")
+    return arrays[name]
+
+
+def _problem(table: Any, arrays: Arrays) -> Problem:
+    _known(table, "[problem]")
+    for key in ("f", "h"):
+        if key not in table:
+            raise InputError(f"[problem] has no {key}; expected a function such as {{ kind = 'SquaredNorm' }}")
+    blocks = _blocks(table, arrays)
+    own = [{"f": table["f"], "g": table.get("g", {"kind": "Zero"})} for _ in blocks]
+    for row in table.get("agent", []):
+        _known(row, "[[problem.agent]]")
+        index = row.get("index")
+        if not isinstance(index, int) or not 0 <= index < len(blocks):
+            raise InputError(f"[[problem.agent]] has index {index!r}; expected a number from 0 to {len(blocks) - 1}")
+        own[index] |= {key: value for key, value in row.items() if key != "index"}
+    agents = [
+        Agent(
+            A=A, f=_function(parts["f"], arrays, f"f of agent {i}"), g=_function(parts["g"], arrays, f"g of agent {i}")
+        )
+        for i, (A, parts) in enumerate(zip(blocks, own, strict=True))
+    ]
+    return Problem(agents, _function(table["h"], arrays, "h"))
+
+
+def _blocks(table: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
+    """A_0, A_1, ...: one array each, or the columns of one array."""
+    if ("A" in table) == ("columns" in table):
+        raise InputError("[problem] needs one of A = 'A{agent}' (an array each) and columns = 'X' with sizes = [...]")
+    if "columns" in table:
+        X, sizes = _array(arrays, str(table["columns"]).removeprefix("@"), "problem.columns"), table.get("sizes")
+        fits = isinstance(sizes, list) and all(isinstance(size, int) and size >= 0 for size in sizes)
+        if X.ndim != 2 or not isinstance(sizes, list) or not fits or sum(sizes) != X.shape[1]:
+            raise InputError(
+                f"problem.sizes is {sizes!r}; expected whole numbers that add up to the columns of {X.shape}"
+            )
+        return np.split(X, np.cumsum(sizes)[:-1], axis=1)
+    pattern = str(table["A"]).removeprefix("@")
+    if "{agent}" not in pattern:
+        raise InputError(f"problem.A is {pattern!r}; expected a name with {{agent}} in it, such as 'A{{agent}}'")
+    count = 0
+    while pattern.replace("{agent}", str(count)) in arrays:
+        count += 1
+    if not count:
+        raise InputError(f"problem.A is {pattern!r}, and the data hold no {pattern.replace('{agent}', '0')!r}; they "
+                         f"hold {', '.join(sorted(arrays)) or 'nothing'}")  # fmt: skip
+    return [arrays[pattern.replace("{agent}", str(i))] for i in range(count)]
+
+
+def _function(table: Any, arrays: Arrays, owner: str) -> Function:
+    if not isinstance(table, dict) or "kind" not in table:
+        raise InputError(f"{owner} is {table!r}; expected a table such as {{ kind = 'L1', weight = 0.1 }}")
+    kind = str(table["kind"])
+    if kind not in FUNCTIONS:
+        raise InputError(f"{owner} has the kind {kind!r}; {nearest(kind, FUNCTIONS)}")
+    maker = getattr(functions, kind)
+    signature = inspect.signature(maker).parameters
+    values = {}
+    for key, value in table.items():
+        if key == "kind":
+            continue
+        if key not in signature:
+            raise InputError(
+                f"{owner} is a {kind} and has no {key!r}; it has {', '.join(signature) or 'no parameters'}"
+            )
+        named = isinstance(value, str) and value.startswith("@")
+        values[key] = _array(arrays, value[1:], f"{key} of {owner}") if named else value
+    missing = [key for key, item in signature.items() if item.default is item.empty and key not in values]
+    if missing:
+        raise InputError(f"{owner} is a {kind} without {', '.join(missing)}; expected a number or '@array'")
+    made: Function = maker(**values)
+    return made
+
+
+def _network(table: Mapping[str, Any], arrays: Arrays) -> Network:
+    options: dict[str, Any] = dict(table)
+    lazy, kind, edges = options.pop("lazy", False), options.pop("kind", None), options.pop("edges", None)
+    mixing = options.get("mixing", "laplacian")
+    if isinstance(mixing, str) and mixing.startswith("@"):
+        options["mixing"] = _array(arrays, mixing[1:], "network.mixing")
+    if (kind is None) == (edges is None):
+        raise InputError(f"[network] needs edges = [[0, 1], ...] or kind = one of {', '.join(NETWORKS)}")
+    if kind is not None and kind not in NETWORKS:
+        raise InputError(f"network.kind is {kind!r}; {nearest(str(kind), NETWORKS)}")
+    if kind is None:
+        named = isinstance(edges, str) and edges.startswith("@")
+        options["edges"] = _array(arrays, edges[1:], "network.edges") if named else edges
+    maker, needs = (Network.from_edges, ("n",)) if kind is None else NETWORKS[kind]
+    allowed = (*needs, "mixing", "c")
+    for key in options:
+        if key not in (*allowed, "edges"):
+            raise InputError(f"unknown key {key!r} in [network]; {nearest(key, allowed)}")
+    for key in needs:
+        if kind is not None and key not in options and key != "seed":
+            raise InputError(f"a network of kind {kind!r} needs {key}; add `{key} = ...` to [network]")
+    network = maker(**options)
+    return network.lazy() if lazy else network
+
+
+def _solve(table: Any) -> tuple[Version | None, Steps | None, int, float]:
+    _known(table, "[solve]")
+    version = None if "version" not in table else find_version(table["version"], c=table.get("c"))
+    steps = table.get("steps")
+    if steps is not None:
+        _known(steps, "solve.steps")
+        missing = [name for name in ("alpha", "beta") if name not in steps]
+        if missing:
+            raise InputError(f"solve.steps has no {' and no '.join(missing)}; expected alpha and beta at least")
+        if version is None:
+            raise InputError("solve.steps was given without solve.version; steps belong to a version: name it")
+    max_iters, tol = table.get("max_iters", 100_000), table.get("tol", 1e-8)
+    return version, None if steps is None else Steps(**steps), max_iters, tol

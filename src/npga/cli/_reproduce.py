@@ -1,0 +1,166 @@
+"""The command `reproduce`: the paper's experiments, from the data to the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.errors import InputError, nearest
+
+WHAT = ("ridge", "logistic", "elastic-net", "all")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to an application."""
+    add_command(
+        app,
+        reproduce,
+        "npga reproduce",
+        "npga reproduce ridge --seeds 20 --out ridge20",
+        "npga reproduce elastic-net --set elastic-net.alpha=0.2",
+        "npga reproduce all --add extra --add pga-central",
+        "npga reproduce --choices",
+        "npga reproduce --redraw --out out",
+    )
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="ridge, logistic (both poses), elastic-net, or all.")] = "all",
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and summaries.")] = Path("out"),
+    seeds: Annotated[int, typer.Option(help="Number of draws of rows and networks.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed that all draws follow from.")] = 0,
+    version: Annotated[list[str] | None, typer.Option(help="Only these versions; may be repeated.")] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(help="More versions: extra, exact-diffusion, dcda, pga-central; may be repeated."),
+    ] = None,
+    choose: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A choice that the paper leaves open, as experiment.name=value; see --choices."),
+    ] = None,
+    tuning: Annotated[str, typer.Option(help="Tuner: spectral or search.")] = "spectral",
+    accuracy: Annotated[float, typer.Option(help="Relative distance to x* at which a tuned run ends.")] = 1e-12,
+    certified_iters: Annotated[int, typer.Option(help="Length of the runs at certified steps; 0: none.")] = 2000,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; one for each core by default.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished parts again.")] = False,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Draw again from the saved tables; run nothing.")] = False,
+    choices: Annotated[bool, typer.Option("--choices", help="List the choices and their defaults, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary rows as JSON.")] = False,
+) -> None:
+    """Run Experiments I, II and III of the paper on the real data and leave tables, figures and a summary.
+
+    Every version is tuned with the same method, on W and on W' = (I + W)/2, and run until the distance to the
+    centralised solution has shrunk by the accuracy; runs at certified steps are reported apart. A run that was
+    interrupted goes on with the same command, and the same seeds give the same tables bit for bit. Exit code 1: a
+    curve did not reach the target of its experiment.
+    """
+    from npga import experiments as ex
+
+    with speaking():
+        if choices:
+            _show_choices(as_json)
+            return
+        if redraw:
+            report = ex.draw(out)
+        else:
+            chosen = _experiments(experiment, seed, choose or [])
+            protocol = ex.Protocol(
+                versions=(*(version or ex.PAPER_VERSIONS), *(add or ())), tuning=tuning, accuracy=accuracy,
+                certified_iters=certified_iters,
+            )  # fmt: skip
+            with _bar(hidden=as_json) as progress:
+                report = ex.reproduce(
+                    chosen, out, protocol=protocol, repetitions=seeds, jobs=jobs, fresh=fresh, progress=progress
+                )
+    if as_json:
+        show_json({"runs": report.runs, "verdicts": report.verdicts, "missed": report.missed, "files": report.files})
+    else:
+        _print(report)
+    if report.missed:
+        raise typer.Exit(NOT_MET)
+
+
+def _experiments(what: str, seed: int, assignments: Sequence[str]) -> list[Any]:
+    """The experiments with their choices; logistic stands for both of its poses."""
+    from npga.experiments import EXPERIMENTS
+
+    if what not in WHAT and what not in EXPERIMENTS:
+        raise InputError(f"experiment {what!r} is unknown; {nearest(what, WHAT)}")
+    names = [name for name in EXPERIMENTS if what in ("all", name) or (what == "logistic" and name.startswith(what))]
+    values: dict[str, dict[str, Any]] = {name: {} for name in EXPERIMENTS}
+    for text in assignments:
+        place, _, value = text.partition("=")
+        name, _, key = place.partition(".")
+        if name not in EXPERIMENTS or not value:
+            raise InputError(f"--set {text} arrived; expected experiment.name=value, such as ridge.radius=0.2")
+        known = {field.name: field for field in fields(EXPERIMENTS[name])}
+        if key not in known:
+            raise InputError(f"--set {text} arrived; {name} has no choice {key!r}: {nearest(key, known)}")
+        for target in EXPERIMENTS:  # what is set for logistic holds for both poses
+            if target == name or (name == "logistic" and target.startswith(name)):
+                values[target][key] = _converted(value, known[key].default, text)
+    return [EXPERIMENTS[name](**({"seed": seed} | values[name])) for name in names]
+
+
+def _converted(value: str, default: Any, text: str) -> Any:
+    """The value with the type of the default."""
+    if isinstance(default, bool):
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"--set {text} arrived; expected true or false")
+        return value.lower() == "true"
+    try:
+        return type(default)(value)
+    except ValueError:
+        raise InputError(f"--set {text} arrived; expected a value like {default!r}") from None
+
+
+def _show_choices(as_json: bool) -> None:
+    from npga.experiments import EXPERIMENTS
+
+    rows = [
+        {"choice": f"{name}.{field.name}", "default": field.default}
+        for name, kind in EXPERIMENTS.items()
+        for field in fields(kind)
+        if field.default is not MISSING
+    ]
+    if as_json:
+        show_json(rows)
+    else:
+        show_table(
+            "Choices that the paper leaves open", ("choice", "default"), [tuple(map(str, r.values())) for r in rows]
+        )
+
+
+@contextmanager
+def _bar(hidden: bool) -> Iterator[Callable[[int, int, str], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(done: int, total: int, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"done: {label}" if label else "running")
+
+        yield progress
+
+
+def _print(report: Any) -> None:
+    from rich.markdown import Markdown
+
+    for name, said in report.verdicts.items():
+        text = (report.folder / name / "summary.md").read_text(encoding="utf-8")
+        console().print(Markdown(text.split("## Choices")[0]))
+        typer.echo(f"{name}: {said}\n")
+    for sentence in report.missed:
+        typer.echo(f"NOT REACHED  {sentence}", err=True)
+    typer.echo(f"Tables, figures and summaries are in {report.folder}: settings.json and")
+    for name in report.runs:
+        typer.echo(f"  {name}/ " + " ".join(p.name for p in report.files if p.parent.name == name))

@@ -1,0 +1,109 @@
+"""Commands for agents that are apart: launch, check, keygen, timeline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from npga.errors import NpgaError
+
+JobFile = Annotated[Path, typer.Argument(help="The job.toml.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to an application."""
+    for command in (launch, check, keygen, timeline):
+        app.command()(command)
+
+
+@contextmanager
+def _speaking() -> Iterator[None]:
+    """An error made on purpose is one sentence and exit code 1, without a traceback."""
+    try:
+        yield
+    except NpgaError as error:
+        typer.echo(f"npga: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def launch(
+    job: JobFile,
+    engine: Annotated[str, typer.Option(help="inprocess, mpi or grpc.")] = "inprocess",
+    out: Annotated[Path, typer.Option(help="Directory for results, logs, metrics and checkpoints.")] = Path("out"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint that all have.")] = False,
+    ranks: Annotated[int | None, typer.Option(help="MPI processes; one for each agent by default.")] = None,
+    mpiexec: Annotated[str | None, typer.Option(help="Which mpiexec to use.")] = None,
+    progress: Annotated[bool, typer.Option("--progress", help="Print how far each party has come.")] = False,
+) -> None:
+    """Rehearse a job: run all its agents on this machine."""
+    from npga import runtimes
+
+    with _speaking():
+        done = runtimes.launch(job, engine, out, resume=resume, ranks=ranks, mpiexec=mpiexec, progress=progress)
+    state = "converged" if done.converged else "finished"
+    typer.echo(
+        f"{state} after {done.iterations} iterations, {done.rounds} rounds; {done.messages} messages, {done.floats} "
+        f"numbers, {done.bytes_sent} bytes sent; {done.slowest_seconds:.2f} s ({done.seconds:.2f} s with starting)"
+    )
+    typer.echo(f"solution in {out / 'solution.npz'}, summary in {out / 'summary.json'}")
+
+
+def keygen(
+    job: JobFile,
+    party: Annotated[int | None, typer.Option(help="The party whose key to make; all of them by default.")] = None,
+) -> None:
+    """Make private keys and self-signed certificates where job.toml says."""
+    from npga import runtimes
+
+    with _speaking():
+        for path in runtimes.keygen(runtimes.read_job(job), party):
+            typer.echo(str(path))
+
+
+def check(
+    job: JobFile,
+    party: Annotated[int | None, typer.Option(help="This party; all of them on this machine by default.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its private key, if not where job.toml says.")] = None,
+) -> None:
+    """Check reachability, certificates, clocks, versions, job and p at both ends of every link, before a run."""
+    from npga import runtimes
+
+    with _speaking():
+        count = len(runtimes.read_job(job).parties)
+    chosen = range(count) if party is None else [party]
+    option = [] if key is None else ["--key", str(key)]
+    command = [sys.executable, "-m", "npga.runtimes.check", str(job), *option]
+    running = [
+        subprocess.Popen([*command, "--party", str(k)], stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE)
+        for k in chosen
+    ]
+    bad = 0
+    for k, process in zip(chosen, running, strict=True):
+        said, trouble = process.communicate()
+        findings: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
+        for finding in findings:
+            mark = "ok " if finding["ok"] else "BAD"
+            typer.echo(f"{mark}  party {finding['party']}  {finding['subject']}: {finding['detail']}")
+        if process.returncode and all(finding["ok"] for finding in findings):
+            typer.echo(f"BAD  party {k}  {trouble.strip().splitlines()[-1:]}")
+        bad += bool(process.returncode)
+    if bad:
+        raise typer.Exit(1)
+
+
+def timeline(
+    out: Annotated[Path, typer.Argument(help="Directory of a launch.")],
+    figure: Annotated[Path, typer.Option(help="Where to draw.")] = Path("timeline.png"),
+) -> None:
+    """Draw when each party computed and when it waited."""
+    from npga import runtimes
+
+    with _speaking():
+        typer.echo(str(runtimes.plot_timeline(out, figure)))

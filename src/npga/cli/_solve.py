@@ -1,0 +1,247 @@
+"""The commands on a problem file: solve, certify, tune."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.cli._problem_file import Loaded, read_problem
+from npga.errors import InputError
+from npga.networks import version as find_version
+from npga.steps import Steps
+
+ProblemFile = Annotated[Path, typer.Argument(help="The problem: TOML, with an .npz beside it for the arrays.")]
+VersionName = Annotated[str | None, typer.Option("--version", help="A version of NPGA, instead of the file's.")]
+Lazy = Annotated[bool, typer.Option("--lazy", help="Use W' = (I + W)/2, instead of what the file says.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+StepOption = Annotated[
+    str | None, typer.Option("--steps", help="alpha,beta[,gamma[,theta]] instead of the file's, such as 2.0,0.03,1,0.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to an application."""
+    add_command(
+        app,
+        solve,
+        "npga solve problem.toml",
+        "npga solve problem.toml --version nids --tol 1e-10 --out solution.npz",
+        "npga solve problem.toml --version extra --steps 2.0,0.03,1.0 --json",
+        *FILE_FORMAT,
+    )
+    add_command(app, certify, "npga certify problem.toml --version npga-ii --lazy", "npga certify problem.toml --json")
+    add_command(
+        app,
+        tune,
+        "npga tune problem.toml --version nids",
+        "npga tune problem.toml --all --by rounds",
+        "npga tune problem.toml --method theorem --json",
+    )
+
+
+FILE_FORMAT = (
+    "A problem file, in short (docs/cli.md has all of it):",
+    'data = "problem.npz"',
+    "[problem]",
+    'A = "A{agent}"',
+    'f = { kind = "SquaredNorm", weight = 0.1 }',
+    'g = { kind = "L1", weight = 0.05 }',
+    'h = { kind = "SquaredLoss", target = "@y" }',
+    "[network]",
+    'kind = "erdos-renyi"',
+    "n = 13",
+    "p = 0.3",
+    "[solve]",
+    'version = "nids"',
+)
+
+
+def solve(
+    problem: ProblemFile,
+    version: VersionName = None,
+    steps: StepOption = None,
+    lazy: Lazy = False,
+    tol: Annotated[float | None, typer.Option(help="Residual of the optimality conditions to stop at.")] = None,
+    max_iters: Annotated[int | None, typer.Option(help="Limit on iterations.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write x, lam and the blocks to this .npz.")] = None,
+    progress: Annotated[bool, typer.Option("--progress", help="Show a progress bar.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Solve a problem file. Exit code 0: the tolerance is met; 1: it is not; 2: the input is bad.
+
+    Without a version or steps they are chosen, and the answer says which.
+    """
+    import npga
+
+    with speaking():
+        given = _read(problem, version, steps, lazy, tol, max_iters)
+        found = npga.solve(
+            given.problem,
+            given.network,
+            given.version,
+            given.steps,
+            tol=given.tol,
+            max_iters=given.max_iters,
+            progress=progress,
+        )
+        if out is not None:
+            _write(out, found)
+    if as_json:
+        show_json(_answer(found))
+    else:
+        typer.echo(str(found))
+        typer.echo(_setting(found))
+        typer.echo(f"objective {found.trace[-1].objective:.10g}" + (f"; written to {out}" if out else ""))
+    if not found.status.ok:
+        raise typer.Exit(NOT_MET)
+
+
+def certify(
+    problem: ProblemFile,
+    version: VersionName = None,
+    steps: StepOption = None,
+    lazy: Lazy = False,
+    as_json: JSON = False,
+) -> None:
+    """Say which theorem covers a problem file, with which steps and rate. Exit code 1: none does."""
+    import npga
+
+    with speaking():
+        given = _read(problem, version, steps, lazy)
+        found = npga.certify(given.problem, given.network, _required(given), given.steps)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        console().print(found)
+        typer.echo(found.verdict)
+    if not found.covered:
+        raise typer.Exit(NOT_MET)
+
+
+def tune(
+    problem: ProblemFile,
+    version: VersionName = None,
+    every: Annotated[bool, typer.Option("--all", help="Tune every version and rank them.")] = False,
+    method: Annotated[str, typer.Option(help="spectral, search or theorem.")] = "spectral",
+    by: Annotated[str, typer.Option(help="Rank by iterations or by rounds.")] = "iterations",
+    lazy: Lazy = False,
+    seed: Annotated[int, typer.Option(help="Seed of the tuner.")] = 0,
+    as_json: JSON = False,
+) -> None:
+    """Find step sizes for a problem file, for one version or for all."""
+    import npga
+
+    with speaking():
+        given = _read(problem, version, None, lazy)
+        if every:
+            found = list(npga.tune(given.problem, given.network, versions="all", by=by, method=method, seed=seed))
+        else:
+            found = [npga.tune(given.problem, given.network, _required(given), method=method, seed=seed)]
+    rows = [_tuning(item) for item in found]
+    if as_json:
+        show_json(rows if every else rows[0])
+        return
+    header = ("version", "lazy W", "alpha", "beta", "gamma", "theta", "c", "rate", "iterations to 1e-8", "rounds")
+    show_table("Tuned steps", header, [[_cell(row[key]) for key in row if key != "message"] for row in rows])
+    for message in dict.fromkeys(row["message"] for row in rows):
+        typer.echo(message)
+
+
+def _read(
+    path: Path,
+    version: str | None,
+    steps: str | None,
+    lazy: bool,
+    tol: float | None = None,
+    max_iters: int | None = None,
+) -> Loaded:
+    """The file, with what the options say put in."""
+    given = read_problem(path)
+    if version is not None:
+        given = replace(given, version=find_version(version), steps=None)
+    if steps is not None:
+        given = replace(given, steps=_parse_steps(steps))
+        _required(given)
+    if lazy and not given.network.is_lazy:
+        given = replace(given, network=given.network.lazy())
+    if tol is not None:
+        given = replace(given, tol=tol)
+    return given if max_iters is None else replace(given, max_iters=max_iters)
+
+
+def _required(given: Loaded) -> Any:
+    if given.version is None:
+        raise InputError(
+            "no version was named; add --version, or version = '...' to [solve] (`npga versions` lists them)"
+        )
+    return given.version
+
+
+def _parse_steps(text: str) -> Steps:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 2 <= len(numbers) <= 4:
+        raise InputError(f"--steps is {text!r}; expected alpha,beta[,gamma[,theta]], such as 2.0,0.03,1,0")
+    return Steps(*numbers)
+
+
+def _write(path: Path, found: Any) -> None:
+    blocks = {f"x{i}": block for i, block in enumerate(found.blocks)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        np.savez(file, x=found.x, lam=found.lam, **blocks)
+
+
+def _answer(found: Any) -> dict[str, Any]:
+    last = found.trace[-1]
+    return {
+        "status": found.status.value,
+        "message": found.message,
+        "version": found.version.name,
+        "c": found.version.c,
+        "lazy": found.network.is_lazy,
+        "steps": asdict(found.steps),
+        "iterations": found.iterations,
+        "rounds": found.rounds,
+        "messages": found.messages,
+        "floats_sent": found.floats_sent,
+        "seconds": found.seconds,
+        "kkt": last.kkt,
+        "consensus": last.consensus,
+        "objective": last.objective,
+        "x": [block.tolist() for block in found.blocks],
+    }
+
+
+def _tuning(item: Any) -> dict[str, Any]:
+    known = 0.0 < item.rate < 1.0
+    iterations = math.ceil(item.iterations(1e-8)) if known else None
+    return {
+        "version": item.version.name,
+        "lazy": item.network.is_lazy,
+        **asdict(item.steps),
+        "c": item.version.c,
+        "rate": item.rate,
+        "iterations_to_1e-8": iterations,
+        "rounds_to_1e-8": None if iterations is None else iterations * item.version.rounds,
+        "message": item.message,
+    }
+
+
+def _setting(found: Any) -> str:
+    steps = ", ".join(f"{name} {value:.4g}" for name, value in asdict(found.steps).items())
+    return f"version {found.version.name}, {steps}, W{'' if not found.network.is_lazy else ' lazy: (I + W)/2'}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

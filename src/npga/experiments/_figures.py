@@ -1,0 +1,198 @@
+"""The paper's figures: gap against iterations and against communication rounds, on a log scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npga.errors import MissingExtraError
+from npga.experiments._curves import Array, Curve, Row, curves
+from npga.experiments._protocol import CENTRAL
+from npga.experiments._style import STYLES, label_of
+
+_STRIP = 0.27  # part of the height that the labels take
+_FONT = 8.5
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing into files."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot", "drawing figures") from None
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
+    """Draw both panels from the rows of curves.csv; returns the PNG and the PDF.
+
+    Parameters
+    ----------
+    points
+        The table of curves.
+    title
+        Title of the figure.
+    stem
+        Path without its ending.
+    """
+    plt = pyplot()
+    draws = len({row["repetition"] for row in points})
+    figure, axes = plt.subplots(1, 2, figsize=(11.0, 5.2), sharey=True, layout="constrained")
+    for axis, against, words in zip(axes, ("iteration", "round"), ("iterations", "communication rounds"), strict=True):
+        shown = [curve for curve in curves(points, against) if against == "iteration" or curve.version != CENTRAL]
+        _panel(axis, shown, words)
+    axes[0].set_ylabel(r"optimality gap  $\|x_k - x^\star\| \, / \, \|x_0 - x^\star\|$")
+    note = "" if draws == 1 else f" (median of {draws} draws, band: 10th to 90th percentile)"
+    figure.suptitle(title + note, fontsize=11)
+    return save(figure, stem)
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Write a figure as PNG and PDF without the date, so that the same table gives the same file."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = []
+    for ending, options in ((".png", {"dpi": 130}), (".pdf", {"metadata": {"CreationDate": None}})):
+        path = stem.with_name(stem.name + ending)
+        figure.savefig(path, **options)
+        files.append(path)
+    pyplot().close(figure)
+    return files
+
+
+def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
+    least = min(float(curve.gap.min()) for curve in shown)
+    floor = 10.0 ** math.floor(math.log10(least) + 0.3)
+    top = max(1.0, *(float(curve.gap.max()) for curve in shown)) * 2.0
+    for curve in shown:
+        _line(axis, curve)
+    axis.set_yscale("log")
+    bottom = top * (floor / top) ** (1.0 / (1.0 - _STRIP))
+    axis.set_ylim(bottom, top)
+    axis.set_xlim(0.0, _right(shown))
+    exponents = range(0, round(math.log10(floor)) - 1, -2)
+    axis.set_yticks([10.0**e for e in exponents])
+    axis.minorticks_off()
+    axis.axhline(floor, color="0.75", linewidth=0.8)
+    axis.grid(axis="y", color="0.9", linewidth=0.6)
+    axis.set_xlabel(words)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    axis.figure.canvas.draw()
+    _labels(axis, shown, floor)
+
+
+def _right(shown: Sequence[Curve]) -> float:
+    """The end of the axis: all curves, but one that is very slow does not squeeze the others."""
+    ends = np.array([float(curve.x[-1]) for curve in shown])
+    return float(min(1.03 * ends.max(), 4.0 * np.median(ends)))
+
+
+def _line(axis: Any, curve: Curve) -> None:
+    style = STYLES[curve.version]
+    axis.plot(
+        curve.x, curve.gap, color=style.color, linestyle=style.dashes, linewidth=style.width, marker=style.marker,
+        markersize=4.5, markevery=_marks(curve), markerfacecolor=style.color if style.filled else "white",
+        zorder=2 if curve.version == "dcpa" else 3,
+    )  # fmt: skip
+    if curve.low is not None and curve.high is not None:
+        axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.13, linewidth=0)
+
+
+def _marks(curve: Curve) -> list[int]:
+    """Places of the markers: evenly down the log scale, a little apart from one version to the next."""
+    order = list(STYLES).index(curve.version)
+    levels = 10.0 ** -(np.arange(0.0, 16.0, 2.0) + 0.5 + 0.13 * order)
+    below = [np.flatnonzero(curve.gap <= level) for level in levels]
+    return [int(places[0]) for places in below if places.size]
+
+
+def _labels(axis: Any, shown: Sequence[Curve], floor: float) -> None:
+    """Names under the ends of the lines, moved apart and joined to them by thin lines."""
+    ordered = sorted(shown, key=lambda curve: float(curve.x[-1]))
+    to_pixels, to_data = axis.transData, axis.transData.inverted()
+    limit = axis.get_xlim()[1]
+    ends = np.array([to_pixels.transform((min(curve.x[-1], limit), floor))[0] for curve in ordered])
+    room = 1.25 * _FONT * axis.figure.dpi / 72.0
+    left, right = (
+        to_pixels.transform((axis.get_xlim()[0], floor))[0],
+        to_pixels.transform((axis.get_xlim()[1], floor))[0],
+    )
+    places = spread(ends, room, left + room / 2, right)
+    height = to_pixels.transform((0.0, floor))[1]
+    for curve, place in zip(ordered, places, strict=True):
+        style = STYLES[curve.version]
+        x, y = to_data.transform((place, height - 16.0))
+        words = label_of(curve.version)
+        if curve.x[-1] <= limit:
+            axis.plot([curve.x[-1], x], [curve.gap[-1], y], color=style.color, linewidth=0.7, zorder=1)
+        else:
+            words += f" (ends at {curve.x[-1]:,.0f})"
+        axis.text(
+            x, to_data.transform((place, height - 19.0))[1], words, rotation=90, va="top",
+            ha="center", fontsize=_FONT, color=style.color, fontweight="bold" if curve.version == "dcpa" else None,
+        )  # fmt: skip
+
+
+def spread(wanted: Array, room: float, left: float, right: float) -> Array:
+    """Places at least `room` apart, in the order given and as near as possible to those wanted.
+
+    Least squares subject to q_{k+1} - q_k >= room is isotonic regression of wanted_k - k room, by pooling neighbours
+    that are out of order.
+    """
+    offsets = room * np.arange(len(wanted))
+    pools: list[tuple[float, int]] = []
+    for value in wanted - offsets:
+        pools.append((float(value), 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            (a, m), (b, n) = pools[-2:]
+            pools[-2:] = [((m * a + n * b) / (m + n), m + n)]
+    level = np.concatenate([np.full(count, value) for value, count in pools])
+    last = right - offsets[-1] if len(wanted) else right
+    return np.asarray(np.clip(level, left, max(left, last)) + offsets)
+
+
+def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
+    """Draw how many times fewer iterations and rounds than DCPA each version needs, one dot for each draw.
+
+    Parameters
+    ----------
+    table
+        Rows of `advantages`.
+    title
+        Title of the figure.
+    stem
+        Path without its ending.
+    """
+    plt = pyplot()
+    rows = list(table)
+    names = [row["version"] for row in rows]
+    figure, axes = plt.subplots(1, 2, figsize=(11.0, 0.6 + 0.42 * len(names)), sharey=True, layout="constrained")
+    for axis, count in zip(axes, ("iterations", "rounds"), strict=True):
+        for height, row in enumerate(reversed(rows)):
+            style, ratios = STYLES[row["version"]], np.array(row[count])
+            shift = np.linspace(-0.22, 0.22, len(ratios))
+            axis.plot(ratios, height + shift, style.marker or "o", color=style.color, markersize=4, alpha=0.75,
+                      markerfacecolor=style.color if style.filled else "white")  # fmt: skip
+            middle = float(np.median(ratios))
+            axis.plot([middle, middle], [height - 0.36, height + 0.36], color="black", linewidth=2.2)
+        axis.axvline(1.0, color="0.4", linewidth=1.0)
+        axis.set_xscale("log")
+        ticks = [0.25, 0.5, 1, 2, 4, 8, 16]
+        values = np.concatenate([row[count] for row in rows])
+        inside = [t for t in ticks if values.min() / 1.5 <= t <= values.max() * 1.5]
+        axis.set_xticks(inside, [f"{t:g}x" for t in inside])
+        axis.minorticks_off()
+        axis.grid(axis="x", color="0.9", linewidth=0.6)
+        axis.set_xlabel(f"{count} of DCPA / {count} of the version, to a gap of 1e-8")
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+    axes[0].set_yticks(range(len(names)), [label_of(name) for name in reversed(names)])
+    figure.suptitle(f"{title}: right of 1x is better than DCPA (bar: median)", fontsize=11)
+    return save(figure, stem)

@@ -1,0 +1,211 @@
+"""Long-lived bidirectional gRPC streams with mutual TLS and pinned certificates, one for each pair of neighbours.
+
+Every certificate is self-signed, and a party trusts exactly its neighbours' certificates: they are the only roots. The
+accepting end compares, after the handshake, the peer's certificate itself with the pinned ones. The dialling end has
+the one pinned certificate as its only root, so no other can complete the handshake; gRPC shows a client no certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from npga.errors import InputError, MissingExtraError
+from npga.runtimes._errors import PeerLost
+from npga.runtimes._keys import certificate_name, fingerprint
+
+SERVICE, METHOD = "npga.Link", "Edge"
+_RETRY_SECONDS = 0.1
+_KEEPALIVE_MS = 1000
+
+
+@cache
+def import_grpc() -> Any:
+    """`grpc` with its asyncio part, or the sentence that says how to get it."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # a neighbour that ends is news of ours, not of the transport
+    try:
+        import grpc
+        import grpc.aio
+    except ImportError:
+        raise MissingExtraError("grpcio", "net", "the gRPC engine") from None
+    return grpc
+
+
+class Stream(Protocol):
+    """Either end of a stream."""
+
+    async def read(self) -> Any:
+        """The next message, or grpc.aio.EOF."""
+
+    async def write(self, message: bytes) -> None:
+        """Send a message."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The own key and certificate, and the pinned certificates of the neighbours, all in PEM."""
+
+    key: bytes
+    certificate: bytes
+    pinned: Mapping[int, bytes]
+
+    @staticmethod
+    def read(key: Path, certificate: Path, pinned: Mapping[int, Path]) -> Identity:
+        """Read the files; refuse a private key that others can read."""
+        for path in (key, certificate, *pinned.values()):
+            if not path.exists():
+                raise InputError(f"{path} does not exist; make it with `npga keygen job.toml`, or ask its owner for it")
+        if key.stat().st_mode & 0o077:
+            raise InputError(f"others may read {key}; expected mode 600: run chmod 600 {key}")
+        return Identity(
+            key.read_bytes(), certificate.read_bytes(), {party: path.read_bytes() for party, path in pinned.items()}
+        )
+
+
+def channel_options(message_bytes: int) -> list[tuple[str, Any]]:
+    """Options of both ends: a frozen peer is noticed by unanswered pings, and messages may be as long as p needs.
+
+    Without `ping_timeout_ms` a frozen peer is found only after the transport's own, much longer, timeout.
+    """
+    return [
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
+        ("grpc.http2.ping_timeout_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+        ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.max_send_message_length", message_bytes),
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.enable_retries", 0),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+class Acceptor:
+    """The listening end: it hands over streams of pinned neighbours and refuses everybody else."""
+
+    def __init__(self, address: str, identity: Identity, options: list[tuple[str, Any]]) -> None:
+        grpc = import_grpc()
+        self._parties = {fingerprint(pem): party for party, pem in identity.pinned.items()}
+        self._arrived: dict[int, asyncio.Future[Stream]] = {}
+        self._closed = asyncio.Event()
+        self.refused: list[str] = []
+        self._server = grpc.aio.server(options=options)
+        handlers = {METHOD: grpc.stream_stream_rpc_method_handler(self._edge)}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        credentials = grpc.ssl_server_credentials(
+            [(identity.key, identity.certificate)], b"".join(identity.pinned.values()), require_client_auth=True
+        )
+        try:
+            self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise InputError(f"cannot listen on {address} ({error}); choose a free port in job.toml") from None
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        await self._server.start()
+
+    def stream(self, party: int) -> asyncio.Future[Stream]:
+        """The stream of a neighbour, when it has come."""
+        return self._arrived.setdefault(party, asyncio.get_running_loop().create_future())
+
+    async def _edge(self, _requests: Any, context: Any) -> None:
+        grpc = import_grpc()
+        shown = context.auth_context().get("x509_pem_cert", [b""])[0]
+        party = self._parties.get(fingerprint(shown)) if shown else None
+        if party is None:
+            self.refused.append(context.peer())
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this certificate is not a neighbour's")
+            return
+        future = self.stream(party)
+        if future.done():
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this neighbour is connected already")
+            return
+        future.set_result(context)
+        await self._closed.wait()
+
+    async def close(self, grace: float) -> None:
+        """End every stream; what was written has `grace` seconds to leave."""
+        self._closed.set()
+        await self._server.stop(grace)
+
+
+class Dialler:
+    """The dialling end of one stream."""
+
+    def __init__(self, address: str, party: int, identity: Identity, options: list[tuple[str, Any]]) -> None:
+        self._grpc = import_grpc()
+        pinned = identity.pinned[party]
+        self._address = address
+        credentials = self._grpc.ssl_channel_credentials(pinned, identity.key, identity.certificate)
+        target = [("grpc.ssl_target_name_override", certificate_name(pinned))]
+        backoff = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+        self._channel = self._grpc.aio.secure_channel(address, credentials, options + target + backoff)
+        self._method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
+
+    async def connect(self, hello: Callable[[], bytes], peer: str, seconds: float) -> tuple[Stream, bytes]:
+        """Dial until the other end answers the hello with its own; returns the stream and that hello."""
+        deadline, reason = time.monotonic() + seconds, "no answer"
+        while (left := deadline - time.monotonic()) > 0:
+            call = self._method()
+            try:
+                async with asyncio.timeout(left):
+                    await call.write(hello())
+                    answer = await call.read()
+                if answer is not self._grpc.aio.EOF:
+                    return call, answer
+                code, reason = await call.code(), await call.details()
+            except (self._grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                code, reason = await call.code(), await call.details()
+            except TimeoutError:
+                call.cancel()
+                break
+            if code is not self._grpc.StatusCode.UNAVAILABLE:
+                raise PeerLost(peer, f"it refused the connection ({code.name}: {reason})")
+            await asyncio.sleep(_RETRY_SECONDS)
+        raise PeerLost(peer, f"no connection to {self._address} within {seconds:g} s ({reason})")
+
+    async def close(self, grace: float) -> None:
+        """End the stream; what was written has `grace` seconds to leave."""
+        await self._channel.close(grace)
+
+
+def breaks() -> tuple[type[BaseException], ...]:
+    """What a stream raises when it has broken."""
+    grpc = import_grpc()
+    return grpc.aio.AioRpcError, grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError
+
+
+async def read_message(stream: Stream, peer: str) -> bytes:
+    """The next message of a stream; PeerLost when there will be none."""
+    grpc = import_grpc()
+    try:
+        message = await stream.read()
+    except grpc.aio.AioRpcError as error:
+        raise PeerLost(peer, f"{error.code().name}: {error.details()}") from None
+    except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.BaseError, grpc.aio.UsageError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # this task was cancelled, not the call that it reads from
+        raise PeerLost(peer, f"the connection broke ({error or type(error).__name__})") from None
+    if message is grpc.aio.EOF:
+        raise PeerLost(peer, await _farewell(stream))
+    found: bytes = message
+    return found
+
+
+async def _farewell(stream: Stream) -> str:
+    code = getattr(stream, "code", None)
+    if code is None or not inspect.iscoroutinefunction(code):
+        return "it closed the connection without a word"
+    status, details = await stream.code(), await stream.details()  # type: ignore[attr-defined]
+    return f"the connection ended ({status.name}: {details or 'no reason given'})"

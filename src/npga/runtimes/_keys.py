@@ -1,0 +1,95 @@
+"""Keys and self-signed certificates: one pair for each party, pinned by the others."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from pathlib import Path
+from typing import Any
+
+from npga.errors import InputError, MissingExtraError
+from npga.runtimes._job import Job
+
+_YEARS = 2
+
+
+def _cryptography() -> Any:
+    try:
+        from cryptography import x509
+    except ImportError:
+        raise MissingExtraError("cryptography", "net", "keygen") from None
+    return x509
+
+
+def make_key(key: Path, certificate: Path, name: str) -> None:
+    """Write a new private key (readable by its owner alone) and a self-signed certificate for it.
+
+    The certificate may not sign others (CA:FALSE), so nobody who trusts it trusts anything else through it.
+    """
+    x509 = _cryptography()
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    for path in (key, certificate):
+        if path.exists():
+            raise InputError(f"{path} exists already; move it away first, so that no key in use is lost")
+        path.parent.mkdir(parents=True, exist_ok=True)
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    usages = [x509.ExtendedKeyUsageOID.SERVER_AUTH, x509.ExtendedKeyUsageOID.CLIENT_AUTH]
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=365 * _YEARS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    secret = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(secret)
+    certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+
+
+def keygen(job: Job, party: int | None = None) -> list[Path]:
+    """Make the key and certificate of one party, or of all (for a rehearsal), where job.toml says."""
+    chosen = range(len(job.parties)) if party is None else [party]
+    made = []
+    for k in chosen:
+        spec = job.parties[k]
+        if spec.key is None or spec.certificate is None:
+            raise InputError(f"party {k} has no 'key' and 'certificate' in {job.path}; add the two file names")
+        make_key(spec.key, spec.certificate, f"party-{k}.npga")
+        made += [spec.key, spec.certificate]
+    return made
+
+
+def certificate_name(pem: bytes) -> str:
+    """The name that a certificate carries; used to address the pinned one, never to recognise it."""
+    x509 = _cryptography()
+    certificate = x509.load_pem_x509_certificate(pem)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return str(names.get_values_for_type(x509.DNSName)[0])
+
+
+def fingerprint(pem: bytes) -> bytes:
+    """SHA-256 of the certificate itself."""
+    x509 = _cryptography()
+    from cryptography.hazmat.primitives import hashes
+
+    digest: bytes = x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256())
+    return digest
+
+
+def expiry(pem: bytes) -> datetime.datetime:
+    """When a certificate ends."""
+    end: datetime.datetime = _cryptography().load_pem_x509_certificate(pem).not_valid_after_utc
+    return end

@@ -1,0 +1,153 @@
+"""The seam between agents and engines: hello, exchange, close."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga import __version__
+from npga.runtimes._errors import BadMessage
+from npga.runtimes._frame import PROTOCOL, Kind
+from npga.runtimes._layout import Layout
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What the two ends of a connection must agree on before anything else is sent.
+
+    Parameters
+    ----------
+    party, agents
+        Who speaks.
+    job, p, dtype, checkpoint_rounds
+        The digest of the shared part of the job, and what is worth its own message when it differs.
+    checkpoints
+        Iterations that every agent of this party could go on from.
+    nonce
+        Fresh randomness; both ends' make the number of this run.
+    protocol, release, clock
+        For compatibility, and for `npga check`.
+    """
+
+    party: int
+    agents: tuple[int, ...]
+    job: str
+    p: int
+    dtype: str
+    checkpoint_rounds: int
+    checkpoints: tuple[int, ...] = ()
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    protocol: int = PROTOCOL
+    release: str = __version__
+    clock: float = field(default_factory=time.time)
+
+    def text(self) -> str:
+        """The hello as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def read(text: str, peer: str) -> Hello:
+        """The hello that a neighbour sent."""
+        try:
+            values = json.loads(text)
+            values["agents"] = tuple(int(i) for i in values["agents"])
+            values["checkpoints"] = tuple(int(k) for k in values["checkpoints"])
+            return Hello(**values)
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadMessage(peer, f"its hello cannot be read ({error})") from None
+
+    def agree(self, other: Hello, party: int, layout: Layout) -> None:
+        """Refuse a neighbour that is not `party`, or that is about to run something else."""
+        peer = layout.title(party)
+        if other.party != party or other.agents != layout.parties[party]:
+            raise BadMessage(
+                peer, f"it says it is party {other.party} with agents {list(other.agents)}; expected "
+                f"party {party} with agents {list(layout.parties[party])}"
+            )  # fmt: skip
+        for name, remedy in (
+            ("protocol", "install the same release of npga at both ends"),
+            ("p", "both must use the same coupling rows"),
+            ("dtype", "both must use the same number format"),
+            ("checkpoint_rounds", "both must save in the same rounds"),
+            ("job", "compare the shared parts of job.toml"),
+        ):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise BadMessage(peer, f"its {name} is {theirs} and here it is {mine}; {remedy}")
+
+
+def run_number(*hellos: Hello) -> int:
+    """A number for this run of these ends, different each time."""
+    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
+    for hello in sorted(hellos, key=lambda hello: hello.party):
+        digest.update(hello.nonce.encode())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def nothing() -> None:
+    """Nothing to do while messages travel."""
+
+
+class Link(Protocol):
+    """How one party, the process of one or more agents, talks to the parties it shares links with."""
+
+    bytes_sent: int
+    bytes_received: int
+
+    def open(self, hello: Hello) -> Mapping[int, Hello]:
+        """Connect, say hello and check the neighbours'; returns theirs by party.
+
+        Raises PeerLost when a neighbour does not come, BadMessage when it is about to run something else.
+        """
+
+    def exchange(
+        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, Array]:
+        """Send the vectors of the own agents in round `number`; return those of all remote neighbours, by agent.
+
+        `meanwhile` is called once while the messages travel. Raises PeerLost, PeerSlow or BadMessage.
+        """
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End, and tell the neighbours why; never raises."""
+
+
+class Alone:
+    """The link of a party that holds every agent: nothing leaves the process."""
+
+    bytes_sent = 0
+    bytes_received = 0
+
+    def open(self, hello: Hello) -> Mapping[int, Hello]:  # noqa: ARG002
+        """Nobody to greet."""
+        return {}
+
+    def exchange(
+        self,
+        kind: Kind,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+        vectors: Mapping[int, Array],  # noqa: ARG002
+        meanwhile: Callable[[], None] = nothing,
+    ) -> Mapping[int, Array]:
+        """Nobody to hear from."""
+        meanwhile()
+        return {}
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Nobody to tell."""
+
+
+def lengths(vectors: Mapping[int, Array]) -> tuple[int, np.dtype[Any]]:
+    """Length and dtype that all vectors of one round share."""
+    first: Array = next(iter(vectors.values()))
+    return first.size, first.dtype

@@ -1,0 +1,118 @@
+"""Measurements by kernels, and leaps over several recorded iterations at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga.solver._compiled import Buffers, CompiledNpga
+from npga.solver._loop import RESOLUTION, Leap, Meter
+from npga.solver._method import Iterate
+from npga.solver._state import State
+from npga.solver._stopping import GROWTH, SIZE, Snapshot
+from npga.solver._trace import Record, next_record
+from npga.solver.kernels import _measure as found
+from npga.solver.kernels import _sweep as sweep
+from npga.solver.kernels._schedule import Agents
+
+Array = NDArray[Any]
+# Python hears from the kernel this often: fast enough for Ctrl-C and a progress bar.
+_LEAP_SECONDS = 0.05
+# The growth of lam is measured against its first iterations (see `Meter`), which are recorded one by one.
+_FIRST = 10
+
+
+class CompiledMeter(Meter):
+    """Measures states with one compiled call; the numbers of `Meter`, up to rounding."""
+
+    def __init__(self, method: CompiledNpga, x0: Array, reference: Array | None) -> None:
+        super().__init__(method.problem, x0, reference)
+        problem = method.problem
+        curvature = problem.curvature
+        facts = np.zeros(7)
+        facts[found.CURVED] = curvature > 0.0
+        facts[found.STEP_X] = 1.0 / curvature if curvature else 0.0
+        facts[found.STEP_Z] = problem.sigma**2 / curvature if curvature else 0.0
+        facts[found.G_IS_ZERO], facts[found.H_IS_INDICATOR] = problem.g.is_zero, problem.h.is_indicator
+        facts[found.SLACK] = max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps))
+        facts[found.HAS_REFERENCE] = reference is not None
+        self._facts = facts
+        self._target = np.zeros(0, problem.dtype) if reference is None else np.ascontiguousarray(reference)
+        self._method = method
+        self._ready: tuple[Iterate | None, Array] = (None, np.zeros(found.FINDINGS))
+
+    def measure(self, state: Iterate, seconds: float) -> Snapshot:
+        """The snapshot of a state."""
+        measured, row = self._ready
+        if measured is not state:
+            row = np.zeros(found.FINDINGS)
+            arrays = (np.ascontiguousarray(array) for array in (state.x, state.lam, state.lam_prev, state.Ax))
+            plan = self._method.plan
+            sweep.measure_state(plan.plain, plan.packed[1], self._facts, *arrays, self._target, row)
+        return self._snapshot(state.iteration, state.rounds, row, seconds)
+
+    def _snapshot(self, iteration: int, rounds: int, row: Array, seconds: float) -> Snapshot:
+        findings = row.tolist()
+        x, z = findings[found.RESIDUAL_X], findings[found.RESIDUAL_Z]
+        scale_x, scale_z = (max(findings[k], least) for k, least in zip((2, 3), self._floor, strict=True))
+        if self._floor == (0.0, 0.0):
+            self._floor = (RESOLUTION * x, RESOLUTION * z)
+        kkt = float(np.maximum(x / scale_x if scale_x > 0.0 else x, z / scale_z if scale_z > 0.0 else z))
+        size = findings[found.SIZE]
+        consensus = findings[found.SPREAD] / size if size else 0.0
+        gap, objective = findings[found.GAP] / self._distance, findings[found.OBJECTIVE]
+        growth = self._relative_growth(iteration, findings[found.LARGEST], findings[found.INCREMENT])
+        return Snapshot(Record(iteration, rounds, gap, kkt, consensus, objective), seconds, *growth)
+
+    def leaps(self, tol: float | None, gap_tol: float | None, max_rounds: int | None) -> Leap | None:
+        """A function that advances over many recorded iterations at once; None where single ones are long anyway."""
+        method, order = self._method, self._method.order
+        if not isinstance(order, Agents) or order.threads > 1:
+            return None
+        rounds = method.schedule.rounds
+
+        def leap(state: State, max_iters: int, record_every: int | None) -> tuple[State, list[Record]]:
+            last = max_iters if max_rounds is None or not rounds else min(max_iters, -(-max_rounds // rounds))
+            points = self._points(state.iteration, max(last, state.iteration + 1), record_every)
+            if len(points) == 1:
+                return method.advance(state, int(points[0] - state.iteration)), []
+            limits = np.array([
+                -1.0 if tol is None else tol, -1.0 if gap_tol is None else gap_tol, *self._floor, self._distance,
+                self._increment or 1.0, self._size or 1.0, GROWTH, SIZE,
+            ])  # fmt: skip
+            return self._sweep(state, points, limits)
+
+        return leap
+
+    def _points(self, iteration: int, last: int, every: int | None) -> Array:
+        """The next recorded iterations, about as many as fit into the time of a leap."""
+        points = [min(next_record(iteration, every), last)]
+        seconds = self._method.order.pace.seconds
+        if iteration >= _FIRST and self._increment > 0.0 and seconds > 0.0:
+            until = iteration + _LEAP_SECONDS / seconds
+            while points[-1] < min(last, until):
+                points.append(min(next_record(points[-1], every), last))
+        return np.array(points)
+
+    def _sweep(self, state: State, points: Array, limits: Array) -> tuple[State, list[Record]]:
+        buffers, plan = Buffers(state), self._method.plan
+        lengths = np.diff(points, prepend=state.iteration).astype(np.int64)
+        table = np.zeros((len(lengths), found.FINDINGS))
+        order = self._method.order
+        rows, done = sweep.sweep_agents(
+            plan.packed[0], plan.plain, plan.packed[1], *buffers.addresses(), order.scratch, lengths, self._facts,
+            self._target, limits, table,
+        )  # fmt: skip
+        rounds = self._method.schedule.rounds
+        after = buffers.state(state, done, rounds)
+        finite = rows > 0 and after.iteration == points[rows - 1]
+        if finite:
+            self._ready = (after, table[rows - 1])
+        passed = rows - 1 if finite else rows
+        records = [
+            self._snapshot(int(points[k]), state.rounds + int(points[k] - state.iteration) * rounds, table[k], 0.0).record
+            for k in range(passed)
+        ]
+        return after, records

@@ -1,0 +1,93 @@
+"""Which theorem covers a set-up, with which steps and which rate."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from npga.errors import InputError
+from npga.networks import Network, Version
+from npga.networks import version as find_version
+from npga.problem import Problem
+from npga.steps import Steps, with_fixed
+from npga.theory._case import Case
+from npga.theory._certificate import Certificate
+from npga.theory._examine import best_of, examine, representative_beta
+from npga.theory._problem_facts import problem_facts
+from npga.theory._suggest import suggestions
+
+
+class StepSizes(Protocol):
+    """Anything with the four step sizes as attributes, such as `npga.Steps`."""
+
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def beta(self) -> float: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def theta(self) -> float: ...
+
+
+def certify(problem: Problem, network: Network, version: str | Version, steps: StepSizes | None = None) -> Certificate:
+    """Say which theorem covers a set-up, with which bounds on the steps and which rate, and why.
+
+    Parameters
+    ----------
+    problem, network
+        What is to be solved, and who talks to whom; node i of the network is agent i of the problem.
+    version
+        Name of a version or preset, or a `Version` of your own.
+    steps
+        The steps to examine. Without them, each theorem is examined at the steps inside its bounds that minimise
+        its rate, and `Certificate.steps` holds the best of these.
+
+    Returns
+    -------
+    Certificate
+        Assumptions, theorems, a verdict in one line, and, when no theorem applies, changes that were tried and work.
+
+    Examples
+    --------
+    >>> import numpy as np, npga
+    >>> from npga import functions as fn
+    >>> agents = [npga.Agent(A=np.eye(2), f=fn.SquaredNorm(1.0)) for _ in range(4)]
+    >>> cert = certify(npga.Problem(agents, fn.Equality([1.0, 2.0])), npga.Network.ring(4), "nids")
+    >>> cert.best.key, round(cert.best.rate, 3)
+    ('3', 0.756)
+    """
+    chosen = find_version(version)
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
+    if not isinstance(network, Network):
+        raise InputError(f"network is a {type(network).__name__}; expected npga.Network(graph) or a constructor")
+    if network.n != problem.n:
+        raise InputError(
+            f"the network has {network.n} nodes and the problem {problem.n} agents; expected one agent for each node"
+        )
+    given = None if steps is None else with_fixed(_read(steps), chosen.fixed, chosen.name)
+    case = Case(problem_facts(problem), network, chosen)
+    theorems = examine(case, given)
+    best = best_of(theorems)
+    used = given if given is not None else None if best is None else best.steps
+    return Certificate(
+        version=chosen,
+        network=network,
+        assumptions=case.assumptions(representative_beta(case) if used is None else used.beta),
+        theorems=theorems,
+        best=best,
+        steps=used,
+        steps_given=given is not None,
+        suggestions=() if best is not None else suggestions(problem, case, given),
+    )
+
+
+def _read(steps: StepSizes) -> Steps:
+    if isinstance(steps, Steps):
+        return steps
+    try:
+        return Steps(alpha=steps.alpha, beta=steps.beta, gamma=steps.gamma, theta=steps.theta)
+    except AttributeError:
+        raise InputError(
+            f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)"
+        ) from None

@@ -1,0 +1,202 @@
+"""Steps from the spectral radius: the best asymptotic rate, then the best run among those that come near it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from npga.errors import InputError
+from npga.networks import Network, Version
+from npga.problem import Problem
+from npga.solver import Reference
+from npga.solver import reference as solve_centrally
+from npga.steps import Steps
+from npga.theory import certify
+from npga.tuning._budget import Budget
+from npga.tuning._linearise import Linearisation
+from npga.tuning._measure import measure
+from npga.tuning._rate import Rate, rate
+from npga.tuning._search import Runner, halve
+from npga.tuning._space import SearchSpace, Space
+from npga.tuning._tuning import Trial, Trials, Tuning
+
+Array = NDArray[Any]
+
+_SAMPLES = 48
+_FIRST = 60
+_STARTS = 2
+_DESCENT = 100
+_POLISH = 60
+_ACCURACY = 1e-8
+# Worse than any radius.
+_FORBIDDEN = 30.0
+
+
+class OutOfTimeError(Exception):
+    """Ends a descent; what was found so far is in the trials."""
+
+
+class Spectral:
+    """The search for one version.
+
+    Parameters
+    ----------
+    problem, network, version
+        What is tuned.
+    solution
+        A centralised solution, at which the iteration is linearised.
+    space
+        Where to search.
+    budget
+        Time and progress.
+    trials
+        The table to write into; a new one by default.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        network: Network,
+        version: Version,
+        solution: Reference,
+        space: SearchSpace,
+        budget: Budget,
+        trials: Trials | None = None,
+    ) -> None:
+        self.problem, self.network, self.version = problem, network, version
+        self.solution, self.space, self.budget = solution, space, budget
+        self.linearisation = Linearisation(problem, solution.x, solution.lam)
+        self.trials = Trials() if trials is None else trials
+        self._cutoff = math.inf
+
+    def rate(self, version: Version, steps: Steps, seed: int = 0) -> Rate:
+        """Spectral radius of the iteration with these steps."""
+        return rate(self.linearisation.at(steps), self.network, version, steps, seed)
+
+    def objective(self, point: Array) -> float:
+        """-log10(1 - radius), which is the logarithm of the iterations a digit; grows beyond the stable region."""
+        if self.budget.spent:
+            raise OutOfTimeError
+        excess = self.space.excess(point)
+        if excess == math.inf:
+            return _FORBIDDEN
+        version, steps = self.space.decode(point)
+        found = rate(self.linearisation.at(steps), self.network, version, steps, cutoff=self._cutoff)
+        self.trials.append(Trial("descent", version, steps, rate=found.radius, work=found.iterations))
+        if found.converged:
+            # A simplex compares points near the best one; those that are far slower need no second digit.
+            self._cutoff = min(self._cutoff, 1.0 - 0.5 * (1.0 - found.radius))
+        value = slowness(found.radius) + excess
+        self.budget.tell("descent", len(self.trials), value)
+        return value
+
+    def run(self, point: Array, limit: int) -> float:
+        """Measured iterations to the target accuracy."""
+        if self.budget.spent:
+            raise OutOfTimeError
+        version, steps = self.space.decode(point)
+        found = measure(self.problem, self.network, version, steps, self.solution.x, _ACCURACY, limit)
+        self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
+        self.budget.tell("run", len(self.trials), found.iterations)
+        return found.score if math.isfinite(found.score) else 10.0 * limit
+
+    def search(self, space: Space, seed: int) -> None:
+        """Descend on the radius, then on the length of real runs."""
+        best = descents(self, space, seed)
+        predicted = math.log(_ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
+        limit = int(min(4.0 * predicted + 500, 100_000))
+        runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best)]
+        descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH)
+
+
+def descents(job: Spectral, space: Space, seed: int, starts: int = _STARTS) -> list[tuple[float, Array]]:
+    """Sample by short runs and descend on the radius from the best of them; slowness and point, best first."""
+    rng = np.random.default_rng(seed)
+    points = [space.middle, *space.sample(_SAMPLES, rng)]
+    runners = [Runner(job.problem, job.network, space, point) for point in points]
+    ranked = halve(runners, _FIRST, job.trials, job.budget, "sample")
+    best = [descend(job.objective, runner.point, 0.3, _DESCENT) for runner in ranked[:starts]]
+    return sorted(best, key=lambda pair: pair[0])
+
+
+def slowness(radius: float) -> float:
+    """-log10(1 - radius) below one, and larger than any of these beyond."""
+    if radius < 1.0:
+        return -math.log10(max(1.0 - radius, 1e-12))
+    return 12.0 + math.log10(min(radius, 1e12))
+
+
+def descend(function: Callable[[Array], float], start: Array, size: float | Array, limit: int) -> tuple[float, Array]:
+    """Nelder and Mead's method from a simplex of the given size; the radius is not smooth, so no gradients."""
+    simplex = start + np.vstack([np.zeros(len(start)), np.diag(np.broadcast_to(size, len(start)))])
+    options = {"maxfev": limit, "initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-5, "adaptive": len(start) > 5}
+    found = minimize(function, start, method="Nelder-Mead", options=options)
+    return float(found.fun), np.asarray(found.x)
+
+
+def tune_spectral(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    *,
+    seed: int = 0,
+    solution: Reference | None = None,
+    gamma_max: float | None = None,
+    budget: Budget,
+) -> Tuning:
+    """Minimise the spectral radius over alpha, beta, gamma, theta and c, then choose by real runs."""
+    begun = time.perf_counter()
+    solution = solve_centrally(problem) if solution is None else solution
+    space = Space(problem, version) if gamma_max is None else Space(problem, version, gamma_max)
+    job = Spectral(problem, network, version, solution, space, budget)
+    try:
+        job.search(space, seed)
+    except (OutOfTimeError, KeyboardInterrupt):
+        pass
+    return _conclude(job, begun)
+
+
+def _conclude(job: Spectral, begun: float) -> Tuning:
+    """The best trial, checked again: its radius with another start vector, its run, and its standing in the theory."""
+    ran = [t for t in job.trials if math.isfinite(t.iterations)]
+    stable = [t for t in job.trials if t.rate < 1.0]
+    best = min(ran, key=lambda t: t.iterations) if ran else min(stable, key=lambda t: t.rate, default=None)
+    if best is None:
+        raise InputError(
+            f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
+            "network.lazy(), or method='theorem'"
+        )
+    check = job.rate(best.version, best.steps, seed=1)
+    confirmed = measure(job.problem, job.network, best.version, best.steps, job.solution.x, _ACCURACY, 200_000)
+    work = check.iterations + confirmed.work
+    job.trials.append(Trial("confirm", best.version, best.steps, check.radius, confirmed.iterations, work))
+    covered = certify(job.problem, job.network, best.version, best.steps).covered
+    return Tuning(
+        best.version,
+        best.steps,
+        job.network,
+        "spectral",
+        check.radius,
+        job.trials,
+        _message(job, check, confirmed.iterations, covered),
+        time.perf_counter() - begun,
+        confirmed.iterations,
+    )
+
+
+def _message(job: Spectral, check: Rate, measured: float, covered: bool) -> str:
+    place = "These steps lie within a theorem." if covered else "These steps lie outside every theorem."
+    how = "exact" if job.linearisation.exact else "linearised at the solution"
+    sure = "" if check.converged else ", an estimate that had not settled"
+    run = (
+        f"a run reached {_ACCURACY:g} in {measured:.0f} iterations"
+        if math.isfinite(measured)
+        else "no run confirmed it"
+    )
+    return f"{place} Spectral radius {check.radius:.6g} ({how}{sure}); {run}."

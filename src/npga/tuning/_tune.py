@@ -1,0 +1,110 @@
+"""`npga.tune`: step sizes that nobody has to guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from npga.errors import InputError, nearest
+from npga.networks import Network, Version
+from npga.networks import version as find_version
+from npga.networks import versions as all_versions
+from npga.problem import Problem
+from npga.solver import Reference
+from npga.solver import reference as solve_centrally
+from npga.tuning._budget import Budget
+from npga.tuning._progress import progress as show_progress
+from npga.tuning._search import tune_search
+from npga.tuning._spectral import tune_spectral
+from npga.tuning._theorem import tune_theorem
+from npga.tuning._tuning import Ranking, Tuning
+
+METHODS = ("theorem", "spectral", "search")
+
+
+def tune(
+    problem: Problem,
+    network: Network,
+    version: str | Version | None = None,
+    method: str = "spectral",
+    *,
+    versions: str | Sequence[str | Version] | None = None,
+    by: str = "iterations",
+    cost: tuple[float, float] | None = None,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    reference: Reference | None = None,
+    within_theorems: bool = False,
+    progress: bool = False,
+) -> Tuning | Ranking:
+    """Find step sizes, and the version's constant c where it has one.
+
+    Parameters
+    ----------
+    problem, network
+        What to solve, and who talks to whom.
+    version
+        The version to tune.
+    method
+        "theorem" takes the certified steps that minimise the proved rate. "spectral" minimises the spectral radius of the
+        iteration at the solution, then chooses among the best by real runs; it needs a centralised solution and second
+        derivatives. "search" needs neither: trial runs with successive halving.
+    versions
+        Instead of `version`: several of them, or "all"; the answer is a `Ranking`. A version for which nothing is found
+        is left out.
+    by, cost
+        How to rank: "iterations", "rounds", or a cost model ``cost=(a, b)`` with seconds = a * gradients + b * rounds.
+    seed
+        The same seed gives the same steps, unless the time runs out.
+    max_seconds
+        Time for each version; then, and on Ctrl-C, the best so far is returned.
+    reference
+        A solution from `npga.reference`, so that it is not computed again.
+    within_theorems
+        Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message says
+        that the steps lie outside the theorems.)
+    progress
+        Show progress (needs rich).
+    """
+    if method not in METHODS:
+        raise InputError(f"method is {method!r}; {nearest(str(method), METHODS)}")
+    if (version is None) == (versions is None):
+        raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
+    if network.n != problem.n:
+        raise InputError(
+            f"the network has {network.n} nodes and the problem {problem.n} agents; expected equal numbers"
+        )
+    if method == "spectral" and reference is None:
+        reference = solve_centrally(problem)
+
+    def one(chosen: Version) -> Tuning:
+        if method == "theorem":
+            return tune_theorem(problem, network, chosen)
+        gamma_max = 1.0 if within_theorems else None
+        with show_progress(f"tuning {chosen.name}", progress) as observe:
+            budget = Budget(max_seconds, observe)
+            if method == "search":
+                return tune_search(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
+            return tune_spectral(
+                problem, network, chosen, seed=seed, solution=reference, gamma_max=gamma_max, budget=budget
+            )
+
+    if version is not None:
+        return one(find_version(version))
+    names = [v.name for v in all_versions(presets=False)] if versions == "all" else versions
+    return _rank([one(chosen) for chosen in map(find_version, names or ())], by, cost)
+
+
+def _rank(tunings: Sequence[Tuning], by: str, cost: tuple[float, float] | None) -> Ranking:
+    if cost is not None:
+        a, b = cost
+        by = "seconds"
+    elif by == "iterations":
+        a, b = 1.0, 0.0
+    elif by == "rounds":
+        a, b = 0.0, 1.0
+    else:
+        raise InputError(f"by is {by!r}; expected 'iterations' or 'rounds', or cost=(a, b)")
+    priced = [((a + b * t.version.rounds) * t.iterations(0.1), t) for t in tunings]
+    priced.sort(key=lambda pair: (math.isnan(pair[0]), pair[0]))
+    return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), by)

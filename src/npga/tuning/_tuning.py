@@ -1,0 +1,192 @@
+"""What tuning found: steps, rate, trials, and how it compares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from npga.errors import InputError, MissingExtraError
+from npga.networks import Network, Version
+from npga.steps import Steps
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of steps that was tried.
+
+    Parameters
+    ----------
+    stage
+        "sample", "descent", "run" or the name of the theorem.
+    version, steps
+        What was tried.
+    rate
+        Contraction per iteration that was predicted, nan when it was not computed.
+    iterations
+        Iterations to the target accuracy that were measured, nan when it was not run; inf when it diverged.
+    work
+        Iterations that the trial cost.
+    """
+
+    stage: str
+    version: Version
+    steps: Steps
+    rate: float = math.nan
+    iterations: float = math.nan
+    work: int = 0
+
+    def row(self) -> dict[str, Any]:
+        """The trial as a line of a table."""
+        steps = self.steps
+        return {
+            "stage": self.stage, "version": self.version.name, "c": self.version.c, "alpha": steps.alpha,
+            "beta": steps.beta, "gamma": steps.gamma, "theta": steps.theta, "rate": self.rate,
+            "iterations": self.iterations, "work": self.work,
+        }  # fmt: skip
+
+
+class Trials(Sequence[Trial]):
+    """A table of trials, in the order in which they were made."""
+
+    def __init__(self, trials: Sequence[Trial] = ()) -> None:
+        self._trials = list(trials)
+
+    def append(self, trial: Trial) -> None:
+        """Add a trial."""
+        self._trials.append(trial)
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._trials[key]
+
+    def __repr__(self) -> str:
+        return f"Trials({len(self)}, {self.work} iterations of work)"
+
+    @property
+    def work(self) -> int:
+        """Iterations that all trials cost together."""
+        return sum(trial.work for trial in self._trials)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The table, one dictionary a line."""
+        return [trial.row() for trial in self._trials]
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtraError("pandas", "pandas", "Trials.to_pandas()") from None
+        return pd.DataFrame(self.to_dicts())
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The steps that tuning recommends.
+
+    Parameters
+    ----------
+    version, steps, network
+        What to run; the version's constant c is tuned where it has one.
+    method
+        "theorem", "spectral" or "search".
+    rate
+        Contraction of |x - x*| per iteration: proved ("theorem"), the spectral radius ("spectral"), or measured over the
+        last trial ("search").
+    trials
+        What was tried.
+    message
+        What is known about these steps, in a sentence or two.
+    seconds
+        Wall time.
+    measured
+        Iterations to the target accuracy of the confirming run; nan without one.
+    """
+
+    version: Version
+    steps: Steps
+    network: Network = field(repr=False)
+    method: str
+    rate: float
+    trials: Trials = field(repr=False)
+    message: str
+    seconds: float
+    measured: float = math.nan
+
+    @property
+    def work(self) -> int:
+        """Iterations spent on trials."""
+        return self.trials.work
+
+    def iterations(self, accuracy: float) -> float:
+        """Iterations that shrink the error by `accuracy` at this rate."""
+        if not 0.0 < accuracy < 1.0:
+            raise InputError(f"accuracy is {accuracy!r}; expected a factor between 0 and 1, such as 1e-8")
+        if not 0.0 < self.rate < 1.0:
+            return math.inf if self.rate >= 1.0 else 1.0
+        return math.log(accuracy) / math.log(self.rate)
+
+    def __str__(self) -> str:
+        s, c = self.steps, "" if self.version.c is None else f", c = {self.version.c:.4g}"
+        return (
+            f"{self.version.name} by {self.method}: alpha = {s.alpha:.4g}, beta = {s.beta:.4g}, gamma = {s.gamma:.4g}, "
+            f"theta = {s.theta:.4g}{c}; {self.iterations(0.1):.4g} iterations a digit. {self.message}"
+        )
+
+
+@dataclass(frozen=True)
+class Ranking(Sequence[Tuning]):
+    """Tunings of several versions, best first.
+
+    Parameters
+    ----------
+    tunings
+        The tunings.
+    costs
+        Their costs a digit, in the unit of `by`.
+    by
+        "iterations", "rounds" or "seconds" (a cost model).
+    """
+
+    tunings: tuple[Tuning, ...]
+    costs: tuple[float, ...]
+    by: str
+
+    def __len__(self) -> int:
+        return len(self.tunings)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.tunings[key]
+
+    def __iter__(self) -> Iterator[Tuning]:
+        return iter(self.tunings)
+
+    @property
+    def best(self) -> Tuning:
+        """The cheapest."""
+        return self.tunings[0]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The table, one dictionary a line."""
+        return [
+            {
+                "version": t.version.name, "c": t.version.c, "rounds": t.version.rounds, "rate": t.rate,
+                "iterations_per_digit": t.iterations(0.1), "rounds_per_digit": t.version.rounds * t.iterations(0.1),
+                f"cost_per_digit_{self.by}": cost, "alpha": t.steps.alpha, "beta": t.steps.beta,
+                "gamma": t.steps.gamma, "theta": t.steps.theta,
+            }
+            for t, cost in zip(self.tunings, self.costs, strict=True)
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [f"{'version':<16} {'rounds':>6} {'iterations':>11} {'rounds a':>10} {'cost':>10}",
+                 f"{'':<16} {'':>6} {'a digit':>11} {'digit':>10} {self.by:>10}"]  # fmt: skip
+        for t, cost in zip(self.tunings, self.costs, strict=True):
+            a_digit = t.iterations(0.1)
+            rounds = t.version.rounds
+            lines.append(f"{t.version.name:<16} {rounds:>6} {a_digit:>11.4g} {rounds * a_digit:>10.4g} {cost:>10.4g}")
+        return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""Figures: every version has a look of its own, labels do not overlap, and tables are all that is needed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from npga.experiments import ALL_VERSIONS
+from npga.experiments._curves import curves
+from npga.experiments._figures import draw_gaps, draw_ratios, spread
+from npga.experiments._style import STYLES, family_of, label_of
+
+
+def test_versions_differ_without_colour():
+    assert set(STYLES) == set(ALL_VERSIONS)
+    looks = [(style.dashes, style.marker, style.filled, style.width) for style in STYLES.values()]
+    assert len(set(looks)) == len(looks)
+    assert len({style.color for style in STYLES.values()}) == len(STYLES)
+    assert len({label_of(name) for name in STYLES}) == len(STYLES)
+    assert {family_of(name) for name in STYLES} == {"CTA", "ATC", "central"}
+
+
+@given(st.lists(st.floats(0, 300), min_size=1, max_size=9))
+def test_labels_are_moved_apart_and_stay_inside(wanted):
+    places = spread(np.sort(wanted), 20.0, 0.0, 300.0)
+    assert (np.diff(places) >= 20.0 - 1e-9).all()
+    assert places[0] >= -1e-9
+    assert places[-1] <= 300.0 + 1e-9
+
+
+def test_labels_move_as_little_as_possible():
+    wanted = np.array([50.0, 55.0, 58.0, 120.0, 200.0, 205.0])
+    found = spread(wanted, 20.0, 0.0, 300.0)
+    apart = [{"type": "ineq", "fun": lambda q, k=k: q[k + 1] - q[k] - 20.0} for k in range(5)]
+    best = minimize(lambda q: ((q - wanted) ** 2).sum(), wanted + 20 * np.arange(6), constraints=apart, tol=1e-12)
+    np.testing.assert_allclose(found, best.x, atol=1e-4)
+
+
+def table(draws, rates):
+    rows = []
+    for draw in range(draws):
+        for version, rate in rates.items():
+            for setting, chosen in (("tuned", 1), ("tuned", 0), ("certified", 1)):
+                k = 0
+                while (gap := (rate + 0.004 * draw) ** k) > 1e-12:
+                    rows.append({"repetition": draw, "version": version, "setting": setting, "chosen": chosen,
+                                 "iteration": k, "round": 2 * k, "gap": gap if chosen else 1.0})  # fmt: skip
+                    k += 4
+    return rows
+
+
+def test_only_the_chosen_tuned_runs_are_drawn():
+    (curve,) = curves(table(1, {"nids": 0.9}), "round")
+    assert curve.low is None
+    np.testing.assert_allclose(curve.gap, 0.9 ** (curve.x / 2))
+
+
+def test_median_and_band_over_draws():
+    (curve,) = curves(table(5, {"nids": 0.9}), "iteration")
+    part = curve.gap > 1e-11  # before the fastest run ends
+    np.testing.assert_allclose(curve.gap[part], 0.908 ** curve.x[part], rtol=0.02)
+    assert (curve.low <= curve.gap).all()
+    assert (curve.gap <= curve.high).all()
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_figures_are_drawn_and_the_same_table_gives_the_same_png(tmp_path, draws):
+    points = table(draws, {name: 0.5 + 0.03 * k for k, name in enumerate(ALL_VERSIONS)})
+    files = draw_gaps(points, "A title", tmp_path / "gap")
+    assert [path.suffix for path in files] == [".png", ".pdf"]
+    again = draw_gaps(points, "A title", tmp_path / "again")
+    for one, other in zip(files, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    lines = [{"version": "nids", "iterations": [2.0, 3.0], "rounds": [1.0, 0.5]}]
+    assert all(path.stat().st_size > 1000 for path in draw_ratios(lines, "A title", tmp_path / "ratio"))

@@ -1,0 +1,122 @@
+"""A party that dies, freezes, dawdles or lies: real processes, a deadline each, and every party says who and why."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+
+from rehearsal import finish, make_job, solution, start_hostile, start_party
+
+VILLAIN = 2
+LIES = {
+    "nan": "is nan; expected finite",
+    "inf": "is inf; expected finite",
+    "short": "3 numbers of type 'd'",
+    "cut": "4 numbers of type 'd' in 61 bytes arrived; expected 4",
+    "float32": "4 numbers of type 'f'",
+    "run": "belongs to run 0000000000003039",
+    "sender": "agent 77 sent it",
+    "garbage": "it begins with",
+    "late": "round 16 arrived; expected kind 1, round 17: a message came twice or late",
+    "early": "round 18 arrived; expected kind 1, round 17: a message is missing",
+    "duplicate": "round 17 arrived; expected kind 1, round 18: a message came twice or late",
+}
+SOME = ("nan", "cut", "run", "duplicate")
+
+
+def stage(tmp_path, fault, at=17, n=4, deadline=40, hostile_is_frozen=False, **options):
+    """Run a job in which one party goes wrong; returns (exit code, last words) of the honest ones."""
+    path, *_ = make_job(tmp_path, n, keys=True, max_iters=100_000, patience=3.0, **options)
+    out = tmp_path / "out"
+    villain = start_hostile(path, VILLAIN, out, "--fault", fault, "--at", at)
+    honest = [start_party(path, k, out) for k in range(n) if k != VILLAIN]
+    try:
+        return finish(honest, deadline)
+    finally:
+        if hostile_is_frozen:
+            villain.kill()
+        finish([villain], 20)
+
+
+def everyone_names(said, reason, villain=VILLAIN):
+    for code, words in said:
+        assert code == 1, words
+        assert f"agent {villain}" in words
+        assert reason in words
+        assert "Traceback" not in words
+
+
+@pytest.mark.parametrize("fault", SOME)
+def test_a_lie_is_refused_and_everyone_learns_whose_it_was(tmp_path, fault):
+    everyone_names(stage(tmp_path, fault), LIES[fault])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", sorted(set(LIES) - set(SOME)))
+def test_other_lies(tmp_path, fault):
+    everyone_names(stage(tmp_path, fault), LIES[fault])
+
+
+def test_a_message_of_an_earlier_run_is_refused(tmp_path):
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=40, patience=3.0, checkpoint_rounds=0)
+    tape = tmp_path / "tape"
+    for fault in ("record", "replay"):
+        out = tmp_path / fault
+        villain = start_hostile(path, 2, out, "--fault", fault, "--at", 20, "--tape", tape)
+        said = finish([start_party(path, k, out) for k in range(2)], 40)
+        finish([villain], 20)
+        if fault == "record":
+            assert [code for code, _ in said] == [0, 0], said
+    everyone_names(said, "replayed, or another job")
+
+
+def test_a_killed_party_is_named_by_everyone(tmp_path):
+    began = time.monotonic()
+    everyone_names(stage(tmp_path, "kill", at=random.Random(0).randrange(5, 200)), "lost agent 2")
+    assert time.monotonic() - began < 40
+
+
+def test_a_frozen_party_is_noticed_by_its_missing_pings(tmp_path):
+    """SIGSTOP leaves the connection open: only unanswered pings tell; `patience` alone would take 60 s here."""
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**6, patience=60.0)
+    out = tmp_path / "out"
+    villain = start_hostile(path, VILLAIN, out, "--fault", "freeze", "--at", 30)
+    try:
+        said = finish([start_party(path, k, out) for k in range(2)], 30)
+    finally:
+        villain.kill()
+        finish([villain], 10)
+    everyone_names(said, "lost agent 2")
+
+
+def test_a_silent_party_is_given_up(tmp_path):
+    said = stage(tmp_path, "silent", hostile_is_frozen=True)
+    everyone_names(said, "nothing arrived within 3 s")
+    assert any("gave up waiting for agent 2" in words for _, words in said)
+
+
+def test_a_crash_is_told_in_its_own_words(tmp_path):
+    everyone_names(stage(tmp_path, "crash"), "the disk is full")
+
+
+def test_a_slow_party_only_takes_time(tmp_path):
+    path, problem, network, version, steps = make_job(tmp_path, 3, keys=True, max_iters=40, patience=5.0)
+    out = tmp_path / "out"
+    villain = start_hostile(path, VILLAIN, out, "--fault", "slow", "--at", -1)
+    said = finish([villain, *(start_party(path, k, out) for k in range(2))], 60)
+    assert [code for code, _ in said] == [0, 0, 0], said
+    x, _, _ = solution(problem, network, version, steps, 40)
+    found = [np.load(out / f"agent{k}.npz")["x"] for k in range(2)]
+    np.testing.assert_array_equal(np.concatenate(found), x[: sum(map(len, found))])
+
+
+def test_divergence_is_reported_as_what_it_is(tmp_path):
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**6)
+    text = path.read_text()
+    beta = next(line for line in text.splitlines() if line.startswith("beta"))
+    path.write_text(text.replace(beta, "beta = 1e6"))
+    said = finish([start_party(path, k, tmp_path / "out") for k in range(3)], 40)
+    assert all(code == 1 and "no longer finite: reduce the steps" in words for code, words in said), said

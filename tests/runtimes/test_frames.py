@@ -1,0 +1,92 @@
+"""Messages: what was packed comes back, and whatever was changed on the way is refused with its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import npga
+from npga.runtimes import BadMessage, Hello, Layout, PeerLost
+from npga.runtimes._frame import HEADER_SIZE, Due, Kind, frame_size, pack, pack_text, unpack, unpack_hello
+from npga.runtimes._link import run_number
+
+FLOAT = np.dtype(np.float64)
+
+
+@given(
+    run=st.integers(0, 2**64 - 1), sender=st.integers(0, 2**32 - 1), number=st.integers(0, 2**64 - 1),
+    size=st.integers(0, 50), dtype=st.sampled_from([np.float32, np.float64]),
+)  # fmt: skip
+def test_a_vector_comes_back_bit_for_bit(run, sender, number, size, dtype):
+    vector = np.random.default_rng(size).standard_normal(size).astype(dtype)
+    frame = pack(run, sender, Kind.DATA, number, vector)
+    assert len(frame) == frame_size(size, vector.dtype) == HEADER_SIZE + vector.nbytes
+    found = unpack(frame, Due(run, sender, Kind.DATA, number, size, vector.dtype), "agent 1")
+    assert found.dtype == vector.dtype
+    np.testing.assert_array_equal(found, vector)
+
+
+@given(position=st.integers(0, HEADER_SIZE - 1), change=st.integers(1, 255))
+def test_no_changed_header_is_accepted(position, change):
+    frame = bytearray(pack(7, 3, Kind.DATA, 9, np.arange(4.0)))
+    frame[position] ^= change
+    with pytest.raises((BadMessage, PeerLost)):
+        unpack(bytes(frame), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+
+
+@given(cut=st.integers(0, HEADER_SIZE + 31))
+def test_no_cut_message_is_accepted(cut):
+    frame = pack(7, 3, Kind.DATA, 9, np.arange(4.0))
+    with pytest.raises(BadMessage):
+        unpack(frame[:cut], Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+    with pytest.raises(BadMessage):
+        unpack(frame + frame[: cut + 1], Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+
+
+def test_a_farewell_carries_its_reason():
+    with pytest.raises(PeerLost, match="lost agent 3: the disk is full"):
+        unpack(pack_text(7, 3, Kind.BYE, "the disk is full"), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+    with pytest.raises(BadMessage, match="replayed, or another job"):
+        unpack(pack_text(8, 3, Kind.BYE, "the disk is full"), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+
+
+def hello(party=0, **changes):
+    agents = changes.pop("agents", (party,))
+    return Hello(
+        **({"party": party, "agents": agents, "job": "d", "p": 4, "dtype": "float64", "checkpoint_rounds": 9} | changes)
+    )
+
+
+def test_hellos_come_back_and_make_a_new_number_for_every_run():
+    first, second = hello(), hello(1)
+    assert Hello.read(unpack_hello(pack_text(0, 0, Kind.HELLO, first.text()), "agent 0"), "agent 0") == first
+    assert run_number(first, second) == run_number(second, first)
+    assert run_number(first, second) != run_number(hello(), second)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"p": 5}, "its p is 5 and here it is 4"),
+        ({"dtype": "float32"}, "its dtype is float32"),
+        ({"job": "e"}, "compare the shared parts of job.toml"),
+        ({"protocol": 2}, "same release"),
+        ({"checkpoint_rounds": 8}, "same rounds"),
+        ({"agents": (2,)}, r"party 1 with agents \[2\]"),
+    ],
+)
+def test_a_neighbour_that_is_about_to_run_something_else_is_refused(changes, words):
+    layout = Layout(npga.Network.path(2), [[0], [1]])
+    with pytest.raises(BadMessage, match=words):
+        hello().agree(hello(1, **changes), 1, layout)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"party": 1}', '{"agents": 3, "checkpoints": []}'])
+def test_a_hello_that_cannot_be_read_is_refused(text):
+    with pytest.raises(BadMessage, match="cannot be read"):
+        Hello.read(text, "agent 1")
+    for frame in (b"", b"GET / HTTP/1.1\r\n\r\n" * 3, pack(0, 0, Kind.DATA, 0, np.zeros(2))):
+        with pytest.raises(BadMessage):
+            unpack_hello(frame, "agent 1")

@@ -1,0 +1,168 @@
+"""MPI: the same bits as in one process on any number of ranks, and the counts of the solver."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import npga
+from families import VERSIONS
+from npga.runtimes import Layout, launch
+from npga.runtimes._frame import HEADER_SIZE
+from npga.runtimes._launch import find_mpiexec
+from npga.runtimes.mpi import MpiLink
+from rehearsal import HERE, PINNED, make_job, solution
+
+ITERATIONS = 30
+OPEN_MPI = next((path for path in ("/usr/bin/mpiexec.openmpi",) if os.path.exists(path)), None)
+
+
+def mpiexec(ranks, *arguments, deadline=120):
+    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=deadline, env=os.environ | PINNED, check=False
+    )
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 13, 28])
+def test_any_number_of_ranks_gives_the_same_bits_for_all_ten_versions(tmp_path, ranks):
+    n = 28 if ranks == 28 else 13
+    made = {v: make_job(tmp_path / v, n, 6, v, max_iters=ITERATIONS) for v in VERSIONS}
+    done = mpiexec(ranks, HERE / "many_jobs.py", f"mpi{ranks}", 0, *(made[v][0] for v in VERSIONS))
+    assert done.returncode == 0, done.stderr
+    for name, (path, problem, network, version, steps) in made.items():
+        x, lam, traffic = solution(problem, network, version, steps, ITERATIONS)
+        out = path.parent / f"mpi{ranks}"
+        files = [np.load(out / f"agent{i}.npz") for i in range(n)]
+        rows = [json.loads((out / f"party{k}.json").read_text()) for k in range(ranks)]
+        np.testing.assert_array_equal(np.concatenate([file["x"] for file in files]), x, err_msg=name)
+        np.testing.assert_array_equal(np.stack([file["lam"] for file in files]), lam, err_msg=name)
+        assert {row["rounds"] for row in rows} == {traffic.rounds}
+        assert sum(row["messages"] for row in rows) == traffic.messages
+        assert sum(row["floats"] for row in rows) == traffic.floats
+        if ranks == n:  # then every message of an agent is one on the wire
+            floats = traffic.floats + sum(row["control_floats"] for row in rows)
+            messages = traffic.messages + sum(row["control_messages"] for row in rows)
+            assert sum(row["bytes_sent"] for row in rows) == 8 * floats + HEADER_SIZE * messages
+
+
+def test_agents_that_share_a_rank_send_a_boundary_vector_once(tmp_path):
+    """Agents 0..5 on a complete graph and two ranks: each side sends three vectors, not nine."""
+    network = npga.Network.complete(6)
+    borders = Layout.even(network, 2).borders(0)
+    assert borders[1].ours == (0, 1, 2)
+    assert borders[1].theirs == (3, 4, 5)
+
+
+def test_launch_and_the_plain_command_agree(tmp_path):
+    path, problem, network, version, steps = make_job(tmp_path, 5, 4, "npga-i", max_iters=50)
+    done = launch(path, "mpi", tmp_path / "out")
+    x, _, _ = solution(problem, network, version, steps, 50)
+    np.testing.assert_array_equal(done.x, x)
+    plain = mpiexec(3, "-m", "npga.runtimes.mpi", path, "--out", tmp_path / "plain")
+    assert plain.returncode == 0, plain.stderr
+    found = [np.load(tmp_path / "plain" / f"agent{i}.npz")["x"] for i in range(5)]
+    np.testing.assert_array_equal(np.concatenate(found), x)
+
+
+@pytest.mark.skipif(OPEN_MPI is None, reason="Open MPI is not installed")
+def test_open_mpi_gives_the_same_bits(tmp_path, monkeypatch):
+    libraries = ("/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/aarch64-linux-gnu/libmpi.so.40")
+    library = next((path for path in libraries if os.path.exists(path)), None)
+    if library is None:
+        pytest.skip("libmpi.so.40 was not found beside mpiexec.openmpi")
+    monkeypatch.setenv("MPI4PY_LIBMPI", library)
+    path, problem, network, version, steps = make_job(tmp_path, 5, 4, "nids", max_iters=50)
+    done = launch(path, "mpi", tmp_path / "out", mpiexec=OPEN_MPI)
+    np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 50)[0])
+
+
+def hostile(tmp_path, fault, n=4, ranks=4, deadline=60):
+    path, *_ = make_job(tmp_path, n, max_iters=1_000_000, patience=3.0)
+    began = time.monotonic()
+    done = mpiexec(ranks, HERE / "hostile_mpi.py", path, tmp_path / "out", fault, deadline=deadline)
+    assert done.returncode != 0
+    return done.stderr + done.stdout, time.monotonic() - began
+
+
+LIES = {
+    "nan": "refused a message from agent 2: entry 0 is nan",
+    "run": "refused a message from agent 2: it belongs to run 0000000000003039",
+    "sender": "it says that agent 77 sent it",
+    "late": "a message came twice or late",
+    "crash": "the disk is full",
+    "silent": "gave up waiting for agent 2",
+}
+
+
+@pytest.mark.parametrize("fault", ["nan", "silent"])
+def test_a_bad_rank_ends_the_job_and_is_named(tmp_path, fault):
+    words, seconds = hostile(tmp_path, fault)
+    assert LIES[fault] in words
+    assert seconds < 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", sorted(set(LIES) - {"nan", "silent"}))
+def test_other_bad_ranks(tmp_path, fault):
+    words, seconds = hostile(tmp_path, fault)
+    assert LIES[fault] in words
+    assert seconds < 40
+
+
+def test_a_frozen_rank_ends_the_job_and_is_named(tmp_path):
+    words, seconds = hostile(tmp_path, "freeze")
+    assert "gave up waiting for agent 2: nothing arrived within 3 s, not even" in words
+    assert seconds < 40
+
+
+def test_a_killed_rank_ends_the_job_and_resume_gives_the_same_bits(tmp_path):
+    path, problem, network, version, steps = make_job(
+        tmp_path, 5, 4, max_iters=3000, checkpoint_rounds=50, patience=5.0, metrics_seconds=0.01
+    )
+    out = tmp_path / "out"
+
+    def kill_one(_processes):
+        deadline = time.monotonic() + 40
+        while not list((out / "checkpoints").glob("agent3-*.npz")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(json.loads((out / "party3.json").read_text())["pid"], signal.SIGKILL)
+
+    with pytest.raises(npga.runtimes.LaunchError, match="agent 3"):
+        launch(path, "mpi", out, watch=kill_one)
+    done = launch(path, "mpi", out, resume=True)
+    assert json.loads((out / "party0.json").read_text())["resumed_from"] > 0
+    np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 3000)[0])
+
+
+def test_overlap_is_where_the_version_allows_it():
+    """CTA versions send what does not depend on x first; the local step can then run while it travels."""
+    assert npga.version("extra").schedule().rounds - npga.version("extra").schedule().kept_size == 1
+    assert npga.version("nids").schedule().rounds - npga.version("nids").schedule().kept_size == 0
+
+
+def test_without_mpi4py_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    from npga.runtimes.mpi import import_mpi
+
+    with pytest.raises(npga.errors.MissingExtraError, match=r"npga\[mpi\]"):
+        import_mpi()
+
+
+def test_a_missing_mpiexec_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(npga.errors.InputError, match=r"npga\[mpi\]"):
+        find_mpiexec()
+
+
+def test_the_link_is_one_class():
+    assert MpiLink.exchange.__doc__

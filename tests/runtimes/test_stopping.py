@@ -1,0 +1,107 @@
+"""Agents that stop by themselves: what they find bounds the residual of the whole problem, at every iterate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npga
+from families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from npga.runtimes import Alone, Job, Layout, Outcome, Party, PartySpec, Patience, Stop, launch
+from npga.runtimes._private import Part
+from rehearsal import make_job, solution
+
+
+def outcome(monkeypatch, problem, network, version, steps, stop):
+    """Run all agents in this process, from a problem in memory."""
+    parts = [Part(agent, None, None) for agent in problem.agents]
+    monkeypatch.setattr("npga.runtimes._party.load_part", lambda job, i: parts[i])
+    party = PartySpec(tuple(range(problem.n)))
+    job = Job(
+        path=None, name="test", network=network, version=version, steps=steps, h=problem.h, p=problem.p,
+        dtype=problem.dtype, stop=stop, times=Patience(checkpoint_rounds=0), agents="", parties=(party,),
+    )  # fmt: skip
+    done: Outcome = Party(job, Layout(network, [party.agents]), 0, Alone()).run()
+    return (
+        done,
+        np.concatenate([done.x[i] for i in range(problem.n)]),
+        np.array([done.lam[i] for i in range(problem.n)]),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(VERSIONS),
+    smooth=st.sampled_from(sorted(SMOOTH)),
+    proximable=st.sampled_from(sorted(PROXIMABLE)),
+    coupling=st.sampled_from(sorted(COUPLING)),
+    matrices=st.sampled_from(MATRICES),
+    theta=st.sampled_from([0.0, 0.5, 1.0]),
+    iterations=st.sampled_from([1, 2, 5, 20, 100, 400]),
+)
+def test_the_bound_holds_at_every_iterate(seed, name, smooth, proximable, coupling, matrices, theta, iterations):
+    problem = random_problem(seed, 6, 4, smooth, proximable, coupling, matrices)
+    network = npga.Network.erdos_renyi(6, 0.4, seed=seed % 1000).lazy()
+    steps = tame_steps(problem, theta=theta)
+    version = npga.version(name)
+    if name == "dlm":
+        version = npga.version("dlm", c=0.25 / (steps.beta * network.laplacian_spectrum[-1]))
+    with pytest.MonkeyPatch.context() as patch:
+        stop = Stop(max_iters=iterations, tol=0.0, check_every=iterations)
+        done, x, lam = outcome(patch, problem, network, version, steps, stop)
+    true = problem.kkt(x, lam).kkt
+    # Sums of n vectors are known up to their rounding only, here some 1e-16 times the sizes of v and lam.
+    assert true <= done.residual * (1 + 1e-9) + 1e-12
+
+
+CASES = [
+    ("extra", "squared-norm", "zero", "equality"),
+    ("nids", "quadratic", "l1", "squared-loss"),
+    ("exact-diffusion", "quadratic", "box", "less-equal"),
+    ("npga-ii", "squared-norm", "elastic-net", "ball"),
+    ("aug-dgm", "least-squares", "l1", "huber"),
+    ("diging", "squared-norm", "non-negative", "logistic"),
+]
+
+
+@pytest.mark.parametrize(("name", "smooth", "proximable", "coupling"), CASES)
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+def test_a_run_stops_with_the_residual_that_was_asked_for(monkeypatch, name, smooth, proximable, coupling, tol):
+    problem = random_problem(5, 7, 3, smooth, proximable, coupling)
+    network = npga.Network.ring(7).lazy()
+    steps = tame_steps(problem, gamma=0.6)
+    done, x, lam = outcome(monkeypatch, problem, network, npga.version(name), steps, Stop(200_000, tol, 25))
+    assert done.converged
+    assert done.iterations < 200_000
+    true = problem.kkt(x, lam).kkt
+    assert true <= done.residual <= tol
+    if coupling not in ("less-equal", "huber"):
+        # Not long after it was reached either. Where lam is at a bound of the domain of h* it stands still while the
+        # agents' v still go on agreeing, and only they can tell that: there a run stops later than it might.
+        spread = np.linalg.norm(lam - lam.mean(axis=0)) / np.linalg.norm(lam)
+        assert max(true, spread) > 1e-3 * tol
+
+
+def test_the_rounds_of_stopping_are_counted(monkeypatch):
+    """Once the facts and the start, then a view and as many rounds as the diameter for each check."""
+    problem = random_problem(5, 6, 3)
+    network = npga.Network.path(6)
+    done, _, _ = outcome(monkeypatch, problem, network, npga.version("nids"), tame_steps(problem), Stop(60, 0.0, 20))
+    assert done.totals["control_rounds"] == 5 + 5 + 3 * (1 + 5)
+    assert done.totals["rounds"] == 60
+    links = 2 * len(network.edges)
+    assert done.totals["control_messages"] == links * done.totals["control_rounds"]
+    assert done.totals["control_floats"] == links * (5 * 2 + 5 * 3 + 3 * (6 + 5 * 10))
+
+
+def test_stopping_on_two_processes_ends_at_one_iteration_with_the_same_bits(tmp_path):
+    path, problem, network, version, steps = make_job(tmp_path, 5, 4, "nids", tol=1e-7, check_every=20)
+    done = launch(path, "grpc", tmp_path / "out")
+    assert done.converged
+    assert done.residual <= 1e-7
+    x, _, _ = solution(problem, network, version, steps, done.iterations)
+    np.testing.assert_array_equal(done.x, x)
+    assert problem.kkt(done.x, done.lam).kkt <= 1e-7

@@ -1,0 +1,190 @@
+"""Who may connect: a pinned neighbour and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from npga.runtimes import PeerLost, read_job
+from npga.runtimes._grpc_streams import Acceptor, Dialler, Identity, channel_options
+from npga.runtimes._keys import make_key
+from rehearsal import finish, free_addresses, make_job, start_party
+
+OPTIONS = channel_options(1 << 20)
+PEM = serialization.Encoding.PEM
+
+
+def pair(directory, name):
+    make_key(directory / f"{name}.key", directory / f"{name}.crt", f"{name}.npga")
+    return (directory / f"{name}.key").read_bytes(), (directory / f"{name}.crt").read_bytes()
+
+
+def minted(issuer_key, issuer_certificate, name, is_ca=False):
+    """A new key, and a certificate for `name` that the issuer signs."""
+    signer = serialization.load_pem_private_key(issuer_key, None)
+    issuer = x509.load_pem_x509_certificate(issuer_certificate)
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return secret, certificate.public_bytes(PEM)
+
+
+class Stage:
+    """Party 0 listens, party 1 is its neighbour; the others are not."""
+
+    def __init__(self, directory):
+        self.server, self.neighbour, self.stranger = (
+            pair(directory, name) for name in ("party-0", "party-1", "party-7")
+        )
+
+    def knock(self, client, pinned=None, target=None, seconds=2.0):
+        """Whether party 0 accepts a dialler with this key and certificate, and what the dialler was told."""
+        return asyncio.run(self._knock(client, pinned or self.server[1], target, seconds))
+
+    async def _knock(self, client, pinned, target, seconds):
+        address = free_addresses(1)[0]
+        acceptor = Acceptor(address, Identity(*self.server, {1: self.neighbour[1]}), OPTIONS)
+        await acceptor.start()
+        if client is None:
+            channel = grpc.aio.insecure_channel(address)
+            dialler = Dialler(address, 0, Identity(*self.neighbour, {0: pinned}), OPTIONS)
+            dialler._method = channel.stream_stream("/npga.Link/Edge")
+        elif client == "anonymous":
+            credentials = grpc.ssl_channel_credentials(pinned)
+            channel = grpc.aio.secure_channel(address, credentials, [("grpc.ssl_target_name_override", "party-0.npga")])
+            dialler = Dialler(address, 0, Identity(*self.neighbour, {0: pinned}), OPTIONS)
+            dialler._method = channel.stream_stream("/npga.Link/Edge")
+        else:
+            dialler = Dialler(address, 0, Identity(*client, {0: pinned}), OPTIONS)
+
+        async def echo():
+            stream = await acceptor.stream(1)
+            await stream.write(await stream.read())
+
+        answering = asyncio.ensure_future(echo())
+        told = ""
+        try:
+            await dialler.connect(lambda: b"hello", "agent 0", seconds)
+        except PeerLost as error:
+            told = str(error)
+        accepted = acceptor.stream(1).done()
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+        await dialler.close(0.0)
+        await acceptor.close(0.0)
+        return accepted, told
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path)
+
+
+def test_the_pinned_neighbour_is_accepted(stage):
+    assert stage.knock(stage.neighbour) == (True, "")
+
+
+def test_no_certificate(stage):
+    accepted, told = stage.knock("anonymous")
+    assert not accepted
+    assert told
+
+
+def test_plaintext(stage):
+    accepted, told = stage.knock(None)
+    assert not accepted
+    assert told
+
+
+def test_foreign_authority(stage, tmp_path):
+    authority = pair(tmp_path, "authority")
+    accepted, told = stage.knock(minted(*authority, "party-1.npga"))
+    assert not accepted
+    assert told
+
+
+def test_a_neighbours_name_on_a_self_signed_certificate(stage, tmp_path):
+    (tmp_path / "forged").mkdir()
+    accepted, told = stage.knock(pair(tmp_path / "forged", "party-1"))
+    assert not accepted
+    assert told
+
+
+def test_a_neighbours_key_cannot_mint_others(stage):
+    """The neighbour signs a certificate for a friend: its chain leads to a trusted certificate, which may not sign."""
+    key, certificate = minted(*stage.neighbour, "party-1.npga")
+    accepted, told = stage.knock((key, certificate + stage.neighbour[1]))
+    assert not accepted
+    assert told
+
+
+def test_valid_but_not_a_neighbour(stage):
+    accepted, told = stage.knock(stage.stranger)
+    assert not accepted
+    assert told
+
+
+def test_the_certificate_itself_is_compared_even_when_the_handshake_trusts_more(tmp_path):
+    """Give the listener a root that really may sign: the handshake then passes, and the pinning has to refuse."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "root")])
+    root = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    stage = Stage(tmp_path)
+    stage.neighbour = (secret, root.public_bytes(PEM))
+    accepted, told = stage.knock(minted(secret, stage.neighbour[1], "party-1.npga"))
+    assert not accepted
+    assert "PERMISSION_DENIED" in told
+    assert "not a neighbour's" in told
+
+
+def test_the_dialler_refuses_a_server_with_another_certificate(stage, tmp_path):
+    """Same name, other key: the pinned certificate is the only root, so the handshake cannot be completed."""
+    (tmp_path / "real").mkdir()
+    _, real = pair(tmp_path / "real", "party-0")
+    accepted, told = stage.knock(stage.neighbour, pinned=real)
+    assert not accepted
+    assert "no connection" in told
+
+
+def test_a_run_with_an_impostor_does_not_start(tmp_path):
+    """Party 1's place is taken by somebody with the right job and a fresh certificate of the same name."""
+    path, *_ = make_job(tmp_path, 2, keys=True, max_iters=10, connect=4.0)
+    job = read_job(path)
+    forged = tmp_path / "forged"
+    make_key(forged / "1.key", forged / "1.crt", "party-1.npga")
+    other = tmp_path / "impostor.toml"
+    other.write_text(
+        path.read_text().replace("certificates/1.crt", "forged/1.crt").replace("private/1.key", "forged/1.key")
+    )
+    assert read_job(other).digest == job.digest
+    said = finish([start_party(path, 0, tmp_path / "a"), start_party(other, 1, tmp_path / "b")], 40)
+    assert [code for code, _ in said] == [1, 1]
+    assert "agent 1: it did not connect" in said[0][1]
+    assert "agent 0: no connection" in said[1][1]
+    assert not list((tmp_path / "a").glob("agent*"))
