@@ -8,12 +8,13 @@ A pair (x, lam) with lam in R^p solves the saddle-point problem if and only if
 Both are measured by how far a proximal step moves:
 
     r_x = (x - prox_{s g}(x - s (grad f(x) + A^T lam))) / s,     relative to  max(|grad f|, |A^T lam|, l |x|)
-    r_z =  z - prox_{t h}(z + t lam),   z = sum_i A_i x_i,       relative to  max(|(A_i x_i)_i|, |prox|)
+    r_z =  z - prox_{t h}(z + t lam),   z = sum_i A_i x_i,       relative to  max(|(A_i x_i)_i|, |prox|, t |lam|)
 
 with s = 1/l and t = sigma^2/l, which have the units of x^2/cost and z^2/cost, so that a change of units of x, of
 the rows of A or of the cost leaves the residual as it is. Where f has no curvature (l = 0), that of h takes its place
 (`Problem.curvature`), and where both have none, s and t are ratios of the current magnitudes. The scale of the
-coupling is that of the single terms A_i x_i because their sum may be zero at the solution.
+coupling counts the single terms A_i x_i because their sum may be zero at the solution, and t |lam| because all of them
+may be.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def residual(problem: Problem, x: Array, Ax: Array, lam: Array, floor: tuple[flo
     near = problem.h.prox(z + t * lam, t)
     r_z = _norm(z - near)
     stationarity = _relative(r_x, max(size_gradient, size_pull, size_x / s, floor[0]))
-    coupling = _relative(r_z, max(size_z, _norm(near), floor[1]))
+    coupling = _relative(r_z, max(size_z, _norm(near), t * size_lam, floor[1]))
     return Residual(_worse(stationarity, coupling), stationarity, coupling, (r_x, r_z))
 
 

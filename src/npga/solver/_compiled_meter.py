@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npga.problem import Problem
 from npga.solver._compiled import Buffers, CompiledNpga
 from npga.solver._loop import RESOLUTION, Leap, Meter
 from npga.solver._method import Iterate
@@ -24,22 +25,26 @@ _LEAP_SECONDS = 0.05
 _FIRST = 10
 
 
+def measuring_facts(problem: Problem, reference: Array | None) -> Array:
+    """What the kernel must know beside the problem's tables."""
+    curvature = problem.curvature
+    facts = np.zeros(7)
+    facts[found.CURVED] = curvature > 0.0
+    facts[found.STEP_X] = 1.0 / curvature if curvature else 0.0
+    facts[found.STEP_Z] = problem.sigma**2 / curvature if curvature else 0.0
+    facts[found.G_IS_ZERO], facts[found.H_IS_INDICATOR] = problem.g.is_zero, problem.h.is_indicator
+    facts[found.SLACK] = max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps))
+    facts[found.HAS_REFERENCE] = reference is not None
+    return facts
+
+
 class CompiledMeter(Meter):
     """Measures states with one compiled call; the numbers of `Meter`, up to rounding."""
 
     def __init__(self, method: CompiledNpga, x0: Array, reference: Array | None) -> None:
         super().__init__(method.problem, x0, reference)
-        problem = method.problem
-        curvature = problem.curvature
-        facts = np.zeros(7)
-        facts[found.CURVED] = curvature > 0.0
-        facts[found.STEP_X] = 1.0 / curvature if curvature else 0.0
-        facts[found.STEP_Z] = problem.sigma**2 / curvature if curvature else 0.0
-        facts[found.G_IS_ZERO], facts[found.H_IS_INDICATOR] = problem.g.is_zero, problem.h.is_indicator
-        facts[found.SLACK] = max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps))
-        facts[found.HAS_REFERENCE] = reference is not None
-        self._facts = facts
-        self._target = np.zeros(0, problem.dtype) if reference is None else np.ascontiguousarray(reference)
+        self._facts = measuring_facts(method.problem, reference)
+        self._target = np.zeros(0, method.problem.dtype) if reference is None else np.ascontiguousarray(reference)
         self._method = method
         self._ready: tuple[Iterate | None, Array] = (None, np.zeros(found.FINDINGS))
 

@@ -21,7 +21,7 @@ from npga.solver._progress import progress_bar
 from npga.solver._result import Result, Status
 from npga.solver._state import State
 from npga.solver._stopping import rules
-from npga.steps import Steps
+from npga.steps import Steps, with_fixed
 
 Array = NDArray[Any]
 
@@ -95,7 +95,9 @@ def solve(
         Before the first iteration, if arguments do not fit together.
     """
     chosen = find_version(version)
-    steps = _with_fixed(steps, chosen)
+    if not isinstance(steps, Steps):
+        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)")
+    steps = with_fixed(steps, chosen.fixed, chosen.name)
     _fit(problem, network, max_iters, record_every)
     target = None if reference is None else problem.join(reference, "reference")
     if gap_tol is not None and target is None:
@@ -124,20 +126,6 @@ def solve(
     if saving:
         saving.save(ended)
     return conclude(method, ended)
-
-
-def _with_fixed(steps: Steps, version: Version) -> Steps:
-    """The steps with what a preset fixes put in; a contradiction is refused, the defaults are not one."""
-    if not isinstance(steps, Steps):
-        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)")
-    for name, value in version.fixed.items():
-        given = getattr(steps, name)
-        if given not in (value, getattr(Steps, name)):
-            raise InputError(
-                f"{version.name} fixes {name} = {value:g}, but {given:g} arrived; leave it out, or use the version "
-                "that the preset is made of"
-            )
-    return replace(steps, **version.fixed)
 
 
 def _fit(problem: Problem, network: Network, max_iters: int, record_every: int | None) -> None:

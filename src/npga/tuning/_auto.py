@@ -77,7 +77,7 @@ class Journey:
         for version in versions:
             space = Space(self.problem, version)
             points = [space.middle, *space.sample(_SAMPLES, self.rng)]
-            runners += [Runner(self.problem, self.network, space, point, start) for point in points]
+            runners += [Runner(self.problem, self.network, space, point, start, self.max_iters) for point in points]
         winner = halve(runners, _FIRST, self.trials, self.budget, "sample")[0]
         if not math.isfinite(winner.kkt):  # nothing in the box is stable: begin with caution
             winner = self._cautious(Space(self.problem, versions[0]), start)
@@ -91,13 +91,13 @@ class Journey:
     def _cautious(self, space: Space, start: tuple[Array, ...] | None) -> Runner:
         point = space.middle.copy()
         while True:
-            runner = Runner(self.problem, self.network, space, point, start)
+            runner = Runner(self.problem, self.network, space, point, start, self.max_iters)
             runner.run(_FIRST)
             if math.isfinite(runner.kkt):
                 return runner
             point[:2] -= math.log(4.0)  # alpha, then alpha beta sigma^2
 
-    def explore(self, current: Result, kkt: float, leg: int) -> Result:
+    def explore(self, current: Result, kkt: float, leg: int, left: int) -> Result:
         """Run the present steps and some near them side by side from here; where the best of them got to."""
         assert current.version is not None
         assert current.steps is not None
@@ -106,7 +106,7 @@ class Journey:
         method = Npga(self.problem, self.network, current.version, current.steps)
         start = (current.x, current.lam, method.memory(current.state))
         points = [here, *(here + scale * self.rng.standard_normal(len(here)) for scale in _NEAR)]
-        runners = [Runner(self.problem, self.network, space, point, start) for point in points]
+        runners = [Runner(self.problem, self.network, space, point, start, left) for point in points]
         for runner in runners:
             halve([runner], max(leg // _SHARE, 20), self.trials, self.budget, "leg")
         incumbent, rival = runners[0], min(runners[1:], key=lambda r: r.kkt)
@@ -155,7 +155,7 @@ def solve_automatically(
         current = ended
         if ended.status is not Status.MAX_ITERS or legs.iterations >= journey.max_iters:
             return legs.whole(ended), journey
-        current = journey.explore(ended, ended.kkt, leg)
+        current = journey.explore(ended, ended.kkt, leg, journey.max_iters - legs.iterations)
         legs.count(current)
         leg = min(2 * leg, 20_000)
 

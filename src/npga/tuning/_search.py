@@ -40,12 +40,20 @@ class Runner:
         Its place in the search space.
     start
         Method-independent start: x, lam and z / beta; zero by default.
+    limit
+        Iterations that it may run in all.
     """
 
     def __init__(
-        self, problem: Problem, network: Network, space: Space, point: Array, start: tuple[Array, ...] | None = None
+        self,
+        problem: Problem,
+        network: Network,
+        space: Space,
+        point: Array,
+        start: tuple[Array, ...] | None = None,
+        limit: int = 10**9,
     ) -> None:
-        self.problem, self.point = problem, point
+        self.problem, self.point, self._limit = problem, point, limit
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
         zero = (np.zeros(problem.d, problem.dtype), np.zeros((problem.n, problem.p), problem.dtype))
@@ -63,7 +71,7 @@ class Runner:
         if not math.isfinite(self.kkt) or self.kkt <= _DIGITS:
             return 0
         before = self.state.iteration
-        self.state = self.method.advance(self.state, iterations)
+        self.state = self.method.advance(self.state, min(iterations, self._limit - before))
         self.kkt = self._kkt()
         return self.state.iteration - before
 

@@ -106,7 +106,7 @@ def _coupling(low: Lowered, facts: Any, Ax: Any, mean: Any, work: Any, out: Any)
     for j in range(p):
         near[j] = z[j] + step[0] * mean[j]
     lanes.prox(low.h, near, step, near)
-    out[SCALE_Z] = max(size_z, _norm(near))
+    out[SCALE_Z] = max(size_z, _norm(near), t * _norm(mean))
     for j in range(p):
         near[j] = z[j] - near[j]
     out[RESIDUAL_Z] = _norm(near)

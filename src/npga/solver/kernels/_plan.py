@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from npga.errors import VersionError
 from npga.networks import Network, Version
+from npga.networks._polynomial import KernelPolynomials
 from npga.problem import Problem
 from npga.solver.kernels._elementwise import prepare_conj_prox, prepare_prox
 from npga.solver.kernels._lower import LoweredFunction, UnsupportedError, lower_function, lower_matrix
@@ -106,11 +107,21 @@ class Plan:
     ----------
     problem, network, version, steps
         What runs. `UnsupportedError` says what has no kernel.
+    rounds
+        Rounds (r, s), where they shall be more than those of the version.
     """
 
-    def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        network: Network,
+        version: Version,
+        steps: Steps,
+        rounds: tuple[int, int] | None = None,
+    ) -> None:
+        self._coefficients, own_rounds = _padded(version, steps, problem.dtype)
+        rounds = own_rounds if rounds is None else rounds
         self.parts = own = parts(problem)
-        self._coefficients, rounds = _coefficients(version, steps, problem.dtype)
         self._lists = _neighbour_lists(network, version.edge_weights(network), problem.dtype)
         self.dtype, self.link_count = problem.dtype, 2 * len(network.edges)
         self._offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
@@ -153,12 +164,17 @@ def _neighbour_lists(network: Network, weights: Array, dtype: np.dtype[Any]) -> 
     return pointers, columns[order].astype(np.int64), np.concatenate([weights, weights])[order].astype(dtype)
 
 
-def _coefficients(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[Array, tuple[int, int]]:
-    """Gamma b, c and d in powers of K, padded to one length, and the rounds (r, s)."""
+def coefficients(version: Version, steps: Steps) -> KernelPolynomials:
+    """B^2, C and D in powers of K; explicit matrices have none."""
     try:
-        polynomials = version.kernel_polynomials(steps.beta)
+        return version.kernel_polynomials(steps.beta)
     except VersionError:
         raise UnsupportedError(f"version {version.name!r} is given by explicit matrices") from None
+
+
+def _padded(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[Array, tuple[int, int]]:
+    """gamma b, c and d in powers of K, padded to one length, and the rounds (r, s)."""
+    polynomials = coefficients(version, steps)
     schedule = version.schedule(steps.beta)
     r, s = schedule.rounds - schedule.kept_size, schedule.kept_size
     padded = np.zeros((3, max(r + s + 1, *(len(row) for row in polynomials))), dtype)
