@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npga import errors, functions, networks, problem, solver, theory, tuning
+    from npga import errors, experiments, functions, networks, problem, runtimes, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
     from npga.problem import Agent, Problem
     from npga.solver import Result, Status, Trace, reference
@@ -31,7 +31,7 @@ _HOMES = {
     "theory": ("Certificate", "certify"),
     "tuning": ("Solution", "Tuning", "solve", "tune"),
 }
-_ROOMS = ("errors", "functions", "networks", "problem", "solver", "theory", "tuning")
+_ROOMS = ("errors", "experiments", "functions", "networks", "problem", "runtimes", "solver", "theory", "tuning")
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -48,10 +48,12 @@ __all__ = [
     "Version",
     "certify",
     "errors",
+    "experiments",
     "functions",
     "networks",
     "problem",
     "reference",
+    "runtimes",
     "solve",
     "solver",
     "theory",

@@ -142,7 +142,11 @@ def test_versions_is_the_librarys_table_with_theorems(call):
 
 def test_data_list_and_show(call):
     rows = json.loads(call("data", "list", "--json").output)
-    assert [(row["table"], row["rows"]) for row in rows] == [("boston", 506), ("covtype-2000", 2000), ("covtype", 581012)]
+    assert [(row["table"], row["rows"]) for row in rows] == [
+        ("boston", 506),
+        ("covtype-2000", 2000),
+        ("covtype", 581012),
+    ]
     assert "Jock A. Blackard" in call("data", "show", "covtype").output
     assert "PDDL" in call("data", "show", "boston").output
     assert call("data", "show", "bosten").exit_code == 2

@@ -138,6 +138,8 @@ def test_bad_choices_are_refused(experiment, words):
 
 
 def test_seeds_of_named_axes_do_not_meet():
-    seeds = {seed_of(seed, axis, repetition) for seed in range(5) for axis in ("rows", "net") for repetition in range(50)}
+    seeds = {
+        seed_of(seed, axis, repetition) for seed in range(5) for axis in ("rows", "net") for repetition in range(50)
+    }
     assert len(seeds) == 500
     assert max(seeds) < 2**32

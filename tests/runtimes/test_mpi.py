@@ -15,10 +15,9 @@ import pytest
 
 import npga
 from families import VERSIONS
-from npga.runtimes import Layout, launch
-from npga.runtimes._frame import HEADER_SIZE
+from npga.runtimes import Alone, Layout, Party, launch, read_job
+from npga.runtimes._frame import HEADER_SIZE, Kind
 from npga.runtimes._launch import find_mpiexec
-from npga.runtimes.mpi import MpiLink
 from rehearsal import HERE, PINNED, make_job, solution
 
 ITERATIONS = 30
@@ -143,10 +142,26 @@ def test_a_killed_rank_ends_the_job_and_resume_gives_the_same_bits(tmp_path):
     np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 3000)[0])
 
 
-def test_overlap_is_where_the_version_allows_it():
-    """CTA versions send what does not depend on x first; the local step can then run while it travels."""
-    assert npga.version("extra").schedule().rounds - npga.version("extra").schedule().kept_size == 1
-    assert npga.version("nids").schedule().rounds - npga.version("nids").schedule().kept_size == 0
+@pytest.mark.parametrize(("version", "overlaps"), [("extra", True), ("npga-ii", True), ("nids", False)])
+def test_the_local_step_runs_while_messages_travel_where_the_version_allows_it(tmp_path, version, overlaps):
+    """In the first round of an iteration: before `meanwhile` the step is not yet made, unless the message needs it."""
+    path, problem, network, chosen, steps = make_job(tmp_path, 4, 3, version, max_iters=5)
+    made = []
+
+    class Watching(Alone):
+        def exchange(self, kind, number, vectors, meanwhile=lambda: None):
+            agent = party.agents[0]
+            if kind is Kind.DATA and number == agent.state.rounds + 1:
+                before = agent._ahead is not None and agent._ahead[0] is agent.state
+                meanwhile()
+                made.append((before, agent._ahead[0] is agent.state))
+            return {}
+
+    party = Party(read_job(path), Layout(network, [range(4)]), 0, Watching())
+    done = party.run()
+    assert made == [(not overlaps, True)] * 5
+    x = np.concatenate([done.x[i] for i in range(4)])
+    np.testing.assert_array_equal(x, solution(problem, network, chosen, steps, 5)[0])
 
 
 def test_without_mpi4py_the_message_says_what_to_install(monkeypatch):
@@ -162,7 +177,3 @@ def test_a_missing_mpiexec_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(npga.errors.InputError, match=r"npga\[mpi\]"):
         find_mpiexec()
-
-
-def test_the_link_is_one_class():
-    assert MpiLink.exchange.__doc__

@@ -45,6 +45,9 @@ def reproduce(
         typer.Option("--set", help="A choice that the paper leaves open, as experiment.name=value; see --choices."),
     ] = None,
     tuning: Annotated[str, typer.Option(help="Tuner: spectral or search.")] = "spectral",
+    within_theorems: Annotated[
+        bool, typer.Option("--within-theorems", help="Keep gamma <= 1 while tuning, as every theorem asks.")
+    ] = False,
     accuracy: Annotated[float, typer.Option(help="Relative distance to x* at which a tuned run ends.")] = 1e-12,
     certified_iters: Annotated[int, typer.Option(help="Length of the runs at certified steps; 0: none.")] = 2000,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; one for each core by default.")] = None,
@@ -72,7 +75,7 @@ def reproduce(
             chosen = _experiments(experiment, seed, choose or [])
             protocol = ex.Protocol(
                 versions=(*(version or ex.PAPER_VERSIONS), *(add or ())), tuning=tuning, accuracy=accuracy,
-                certified_iters=certified_iters,
+                within_theorems=within_theorems, certified_iters=certified_iters,
             )  # fmt: skip
             with _bar(hidden=as_json) as progress:
                 report = ex.reproduce(

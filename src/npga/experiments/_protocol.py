@@ -28,6 +28,8 @@ class Protocol:
         Method of `npga.tune`: "spectral" or "search".
     tuning_seed
         Seed of the tuner.
+    within_theorems
+        Keep gamma <= 1, as every theorem asks; otherwise gamma is free and often ends above 1.
     accuracy
         Relative distance to x* at which a tuned run ends.
     max_iters
@@ -41,6 +43,7 @@ class Protocol:
     versions: tuple[str, ...] = PAPER_VERSIONS
     tuning: str = "spectral"
     tuning_seed: int = 0
+    within_theorems: bool = False
     accuracy: float = 1e-12
     max_iters: int = 200_000
     records: int = 400

@@ -97,7 +97,8 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
         f"# {about['title']}",
         f"Theorems that the paper has in mind: {about['theorems']}.{some}",
         "## Tuned steps",
-        "Every version was tuned with the same method on W and on W' = (I + W)/2; the faster one is shown. DCPA is one "
+        "Every version was tuned with the same method on W and on W' = (I + W)/2 (DLM, made of L, has no such choice); "
+        "the faster one is shown. DCPA is one "
         "point of P2D2's grid (c = 1, theta = 1), so that P2D2 cannot lose to it except by the tuner's fault.",
         markdown.tuned_table(runs),
         said,

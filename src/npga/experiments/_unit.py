@@ -108,9 +108,18 @@ class Floor:
 
 
 def _tuned(place: Place, network: Network, protocol: Protocol) -> tuple[Row, Result]:
-    tuning = cast("Tuning", tune(
-        place.problem, network, place.version, protocol.tuning, seed=protocol.tuning_seed, reference=place.reference
-    ))  # fmt: skip
+    tuning = cast(
+        "Tuning",
+        tune(
+            place.problem,
+            network,
+            place.version,
+            protocol.tuning,
+            seed=protocol.tuning_seed,
+            reference=place.reference,
+            within_theorems=protocol.within_theorems,
+        ),
+    )
     expected = min(tuning.iterations(protocol.accuracy), protocol.max_iters)
     floor = Floor()
     result = solve(

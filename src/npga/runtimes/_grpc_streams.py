@@ -206,6 +206,6 @@ async def read_message(stream: Stream, peer: str) -> bytes:
 async def _farewell(stream: Stream) -> str:
     code = getattr(stream, "code", None)
     if code is None or not inspect.iscoroutinefunction(code):
-        return "it closed the connection without a word"
+        return "the connection ended without a farewell: it was killed, is frozen, or is cut off"
     status, details = await stream.code(), await stream.details()  # type: ignore[attr-defined]
     return f"the connection ended ({status.name}: {details or 'no reason given'})"

@@ -1,6 +1,7 @@
 """The solver: the recursion written once, one loop, stopping rules, results."""
 
 from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
+from npga.solver._batch import Batch, batch
 from npga.solver._loop import Meter, Run, run
 from npga.solver._method import Iterate, Method, Npga
 from npga.solver._path import method_for
@@ -14,6 +15,7 @@ from npga.solver._trace import Record, Trace
 from npga.steps import Steps
 
 __all__ = [
+    "Batch",
     "Iterate",
     "LocalAgent",
     "Meter",
@@ -30,6 +32,7 @@ __all__ = [
     "Steps",
     "Trace",
     "Traffic",
+    "batch",
     "conclude",
     "iterate",
     "local_agents",

@@ -66,7 +66,13 @@ class SeparateRuns(Batch):
     """Each run by itself, by the path that suits the problem; compiled runs share the processor's cores."""
 
     def __init__(
-        self, problem: Problem, network: Network, versions: Sequence[Version], steps: Sequence[Steps], x0: Array, lam0: Array
+        self,
+        problem: Problem,
+        network: Network,
+        versions: Sequence[Version],
+        steps: Sequence[Steps],
+        x0: Array,
+        lam0: Array,
     ) -> None:
         self._problem = problem
         self._methods = [method_for(problem, network, v, s) for v, s in zip(versions, steps, strict=True)]

@@ -53,9 +53,9 @@ class CompiledMeter(Meter):
         measured, row = self._ready
         if measured is not state:
             row = np.zeros(found.FINDINGS)
-            arrays = (np.ascontiguousarray(array) for array in (state.x, state.lam, state.lam_prev, state.Ax))
+            x, lam, lam_prev, Ax = map(np.ascontiguousarray, (state.x, state.lam, state.lam_prev, state.Ax))
             plan = self._method.plan
-            sweep.measure_state(plan.plain, plan.packed[1], self._facts, *arrays, self._target, row)
+            sweep.measure_state(plan.plain, plan.packed[1], self._facts, x, lam, lam_prev, Ax, self._target, row)
         return self._snapshot(state.iteration, state.rounds, row, seconds)
 
     def _snapshot(self, iteration: int, rounds: int, row: Array, seconds: float) -> Snapshot:
@@ -87,7 +87,7 @@ class CompiledMeter(Meter):
                 -1.0 if tol is None else tol, -1.0 if gap_tol is None else gap_tol, *self._floor, self._distance,
                 self._increment or 1.0, self._size or 1.0, GROWTH, SIZE,
             ])  # fmt: skip
-            return self._sweep(state, points, limits)
+            return self._sweep(state, order.scratch, points, limits)
 
         return leap
 
@@ -101,13 +101,12 @@ class CompiledMeter(Meter):
                 points.append(min(next_record(points[-1], every), last))
         return np.array(points)
 
-    def _sweep(self, state: State, points: Array, limits: Array) -> tuple[State, list[Record]]:
+    def _sweep(self, state: State, scratch: Array, points: Array, limits: Array) -> tuple[State, list[Record]]:
         buffers, plan = Buffers(state), self._method.plan
         lengths = np.diff(points, prepend=state.iteration).astype(np.int64)
         table = np.zeros((len(lengths), found.FINDINGS))
-        order = self._method.order
         rows, done = sweep.sweep_agents(
-            plan.packed[0], plan.plain, plan.packed[1], *buffers.addresses(), order.scratch, lengths, self._facts,
+            plan.packed[0], plan.plain, plan.packed[1], *buffers.addresses(), scratch, lengths, self._facts,
             self._target, limits, table,
         )  # fmt: skip
         rounds = self._method.schedule.rounds
@@ -117,7 +116,9 @@ class CompiledMeter(Meter):
             self._ready = (after, table[rows - 1])
         passed = rows - 1 if finite else rows
         records = [
-            self._snapshot(int(points[k]), state.rounds + int(points[k] - state.iteration) * rounds, table[k], 0.0).record
+            self._snapshot(
+                int(points[k]), state.rounds + int(points[k] - state.iteration) * rounds, table[k], 0.0
+            ).record
             for k in range(passed)
         ]
         return after, records

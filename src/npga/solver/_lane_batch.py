@@ -16,7 +16,8 @@ from npga.solver._batch import Batch, _chosen
 from npga.solver._compiled_meter import measuring_facts
 from npga.solver._state import State
 from npga.solver.kernels import _measure as found
-from npga.solver.kernels._lane_steps import Block, advance_block, measure_lanes
+from npga.solver.kernels._elementwise import prepare_conj_prox, prepare_prox
+from npga.solver.kernels._lane_steps import ALPHA, Block, T, advance_block, measure_lanes
 from npga.solver.kernels._lower import UnsupportedError
 from npga.solver.kernels._plan import Plan, coefficients
 from npga.solver.kernels._team import together
@@ -35,7 +36,13 @@ class LaneBatch(Batch):
     """
 
     def __init__(
-        self, problem: Problem, network: Network, versions: Sequence[Version], steps: Sequence[Steps], x0: Array, lam0: Array
+        self,
+        problem: Problem,
+        network: Network,
+        versions: Sequence[Version],
+        steps: Sequence[Steps],
+        x0: Array,
+        lam0: Array,
     ) -> None:
         weights = [version.edge_weights(network) for version in versions]
         if any(not np.array_equal(row, weights[0]) for row in weights[1:]):
@@ -71,16 +78,34 @@ class LaneBatch(Batch):
             if count - start < LANES:
                 runs = runs[: -(-(count - start) // 8) * 8]
             own = {name: np.ascontiguousarray(array[:, runs]).ravel() for name, array in self._arrays.items()}
-            spare = [np.empty(n * p * len(runs), self._table.dtype) for _ in range(3)]
-            primal = [np.empty(self._d * len(runs), self._table.dtype) for _ in range(2)]
-            tables = [np.ascontiguousarray(np.moveaxis(self._polynomials[runs, k], 0, 1)) for k in range(3)]
+            x_new, force = (np.empty(self._d * len(runs), self._table.dtype) for _ in range(2))
+            message, reply, image = (np.empty(n * p * len(runs), self._table.dtype) for _ in range(3))
+            b, c, d = (np.ascontiguousarray(np.moveaxis(self._polynomials[runs, k], 0, 1)) for k in range(3))
+            g, h = self._columns(self._table[runs])
+            steps = np.ascontiguousarray(self._table[runs].T)
             self._blocks.append(
                 Block(
-                    own["x"], *primal, own["lam"], own["lam_prev"], own["v"], own["u"], own["kept"], *spare,
-                    np.ascontiguousarray(self._table[runs].T), *tables,
-                )  # fmt: skip
+                    **own,
+                    x_new=x_new,
+                    force=force,
+                    message=message,
+                    reply=reply,
+                    image=image,
+                    steps=steps,
+                    b=b,
+                    c=c,
+                    d=d,
+                    g=g,
+                    h=h,
+                )
             )
         self._arrays = {}
+
+    def _columns(self, table: Array) -> tuple[Array, Array]:
+        """Columns prepared for the steps of some runs."""
+        own = self._plan.parts
+        g, h = own.g.columns(prepare_prox, table[:, ALPHA]), own.h.columns(prepare_conj_prox, table[:, T])
+        return g.reshape(3, -1), h.reshape(3, -1)
 
     def _unpack(self) -> dict[str, Array]:
         """All runs, coordinates by runs."""

@@ -9,7 +9,7 @@ range of B, which is the subspace that a run can reach.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,9 @@ from npga.steps import Steps
 Array = NDArray[Any]
 Stretch = Callable[[Array, int], Array]
 
-_KRYLOV = 24
-# A Ritz pair counts when its residual is below this part of its value.
-_CONVERGED = 1e-3
-_LONGEST = 1 << 13
+# Ritz values are looked at when the Krylov space has these dimensions; the last one is the largest.
+_LOOKS = (4, 6, 8, 12, 16, 24)
+_SHORTEST, _LONGEST = 32, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -41,32 +40,59 @@ class Rate:
         Whether the Ritz value settled; otherwise `radius` is the best estimate.
     iterations
         Work: iterations of the linearised problem.
+    stretch
+        Iterations m between two Krylov vectors.
+    slow
+        The modes that decide the rate, summed: a good start for nearby steps; None when they were not found.
     """
 
     radius: float
     converged: bool
     iterations: int
+    stretch: int = _SHORTEST
+    slow: Array | None = field(default=None, repr=False, compare=False)
 
 
 def rate(
-    linear: Problem, network: Network, version: Version, steps: Steps, seed: int = 0, cutoff: float = np.inf
+    linear: Problem,
+    network: Network,
+    version: Version,
+    steps: Steps,
+    seed: int = 0,
+    cutoff: float = np.inf,
+    near: Rate | None = None,
+    tolerance: float = 1e-7,
 ) -> Rate:
     """Spectral radius of NPGA on a linearised problem (see `Linearisation.at`).
 
-    Ritz values approach the radius from within, so the computation ends early when they exceed `cutoff`: the radius
-    does too, and a caller who looks for less need not know by how much.
+    Parameters
+    ----------
+    linear, network, version, steps
+        What is iterated.
+    seed
+        Of the start vector.
+    cutoff
+        The computation ends early when the Ritz values exceed this: a caller who looks for less need not know by how
+        much.
+    near
+        The rate of nearby steps; starting from its slow modes saves work.
+    tolerance
+        A Ritz pair of J^m counts when its residual is below this part of its value.
     """
     stretch, size = _stretch(linear, network, version, steps)
-    start = np.random.default_rng(seed).standard_normal(size)
+    start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)
     start[linear.d + linear.n * linear.p :] = 0.0  # y = 0
-    work, m, begun = 0, 32, stretch(start, 32)
-    work += 32
+    m = _SHORTEST
+    if near is not None and near.slow is not None:
+        start, m = 0.3 * start + near.slow, near.stretch
+    begun = stretch(start, m)
+    work = m
     while True:
-        found, settled = _arnoldi(lambda u, m=m: stretch(u, m), begun)
-        work += m * _KRYLOV
+        found, settled, dimension, slow = _arnoldi(lambda u, m=m: stretch(u, m), begun, tolerance)
+        work += m * dimension
         radius = float(found ** (1.0 / m))
         if settled or found > 10.0 or m >= _LONGEST or radius > cutoff:
-            return Rate(radius, settled, work)
+            return Rate(radius, settled, work, m, slow if settled else None)
         # Long enough that the slowest mode loses a good part of itself, within reason.
         decay = -np.log(min(radius, 1.0 - 1e-7))
         m = int(np.clip(0.5 / decay, 2 * m, _LONGEST))
@@ -88,29 +114,40 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
     return apply, d + 2 * dual
 
 
-def _arnoldi(apply: Callable[[Array], Array], start: Array) -> tuple[float, bool]:
-    """Largest modulus among the Ritz values of an operator, and whether its residual is small."""
+def _arnoldi(
+    apply: Callable[[Array], Array], start: Array, tolerance: float
+) -> tuple[float, bool, int, Array | None]:
+    """Largest modulus among the Ritz values, whether its residual is small, the dimension, and the slow modes."""
     if not np.abs(start).max() < 1e150:
-        return np.inf, True
+        return np.inf, True, 0, None
     norm = np.linalg.norm(start)
     if norm == 0.0:
-        return 0.0, True
-    steps = min(_KRYLOV, start.size)
-    basis, hessenberg = np.zeros((steps + 1, start.size)), np.zeros((steps + 1, steps))
+        return 0.0, True, 0, None
+    most = min(_LOOKS[-1], start.size)
+    basis, hessenberg = np.zeros((most + 1, start.size)), np.zeros((most + 1, most))
     basis[0] = start / norm
-    for k in range(steps):
-        y = apply(basis[k])
+    for k in range(1, most + 1):
+        y = apply(basis[k - 1])
         if not np.abs(y).max() < 1e150:  # squares must not overflow; nan counts too
-            return np.inf, True
+            return np.inf, True, k, None
         for _ in range(2):  # twice is enough to be orthogonal
-            h = basis[: k + 1] @ y
-            hessenberg[: k + 1, k] += h
-            y = y - h @ basis[: k + 1]
-        hessenberg[k + 1, k] = size = float(np.linalg.norm(y))
-        if size <= 1e-14 * np.abs(hessenberg[: k + 1, k]).max(initial=0.0) or size < 1e-290:
-            return float(np.abs(np.linalg.eigvals(hessenberg[: k + 1, : k + 1])).max()), True  # an invariant subspace
-        basis[k + 1] = y / size
-    values, vectors = np.linalg.eig(hessenberg[:steps])
-    top = int(np.abs(values).argmax())
-    wrong = hessenberg[steps, steps - 1] * abs(vectors[-1, top])
-    return float(abs(values[top])), bool(wrong <= _CONVERGED * abs(values[top]))
+            h = basis[:k] @ y
+            hessenberg[:k, k - 1] += h
+            y = y - h @ basis[:k]
+        hessenberg[k, k - 1] = size = float(np.linalg.norm(y))
+        closed = size <= 1e-14 * np.abs(hessenberg[:k, k - 1]).max(initial=0.0) or size < 1e-290
+        if closed or k in _LOOKS or k == most:
+            values, vectors = np.linalg.eig(hessenberg[:k, :k])
+            top = int(np.abs(values).argmax())
+            wrong = size * abs(vectors[-1, top])
+            settled = closed or bool(wrong <= tolerance * abs(values[top]))
+            if settled or k == most:
+                return float(abs(values[top])), settled, k, _slow(values, vectors) @ basis[:k]
+        basis[k] = y / size
+    raise AssertionError("the last dimension is always looked at")
+
+
+def _slow(values: Array, vectors: Array) -> Array:
+    """Sum of the Ritz vectors that come near the slowest, of length one."""
+    total: Array = np.real(vectors[:, np.abs(values) >= 0.5 * np.abs(values).max()]).sum(axis=1)
+    return total / (np.linalg.norm(total) or 1.0)

@@ -34,6 +34,8 @@ _STARTS = 2
 _DESCENT = 100
 _POLISH = 60
 _ACCURACY = 1e-8
+# Accuracy of a radius that is only compared with others.
+_SKETCH = 1e-3
 # Worse than any radius.
 _FORBIDDEN = 30.0
 
@@ -74,6 +76,7 @@ class Spectral:
         self.linearisation = Linearisation(problem, solution.x, solution.lam)
         self.trials = Trials() if trials is None else trials
         self._cutoff = math.inf
+        self._near: Rate | None = None
 
     def rate(self, version: Version, steps: Steps, seed: int = 0) -> Rate:
         """Spectral radius of the iteration with these steps."""
@@ -87,9 +90,12 @@ class Spectral:
         if excess == math.inf:
             return _FORBIDDEN
         version, steps = self.space.decode(point)
-        found = rate(self.linearisation.at(steps), self.network, version, steps, cutoff=self._cutoff)
+        linear = self.linearisation.at(steps)
+        found = rate(linear, self.network, version, steps, cutoff=self._cutoff, near=self._near, tolerance=_SKETCH)
         self.trials.append(Trial("descent", version, steps, rate=found.radius, work=found.iterations))
-        if found.converged:
+        if found.converged and found.radius < 1.0:
+            if self._near is None or found.radius <= self._near.radius:
+                self._near = found
             # A simplex compares points near the best one; those that are far slower need no second digit.
             self._cutoff = min(self._cutoff, 1.0 - 0.5 * (1.0 - found.radius))
         value = slowness(found.radius) + excess
@@ -97,14 +103,14 @@ class Spectral:
         return value
 
     def run(self, point: Array, limit: int) -> float:
-        """Measured iterations to the target accuracy."""
+        """Logarithm of the iterations to the target accuracy that a run takes."""
         if self.budget.spent:
             raise OutOfTimeError
         version, steps = self.space.decode(point)
         found = measure(self.problem, self.network, version, steps, self.solution.x, _ACCURACY, limit)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.tell("run", len(self.trials), found.iterations)
-        return found.score if math.isfinite(found.score) else 10.0 * limit
+        return math.log10(found.score if math.isfinite(found.score) else 10.0 * limit)
 
     def search(self, space: Space, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
@@ -135,7 +141,7 @@ def slowness(radius: float) -> float:
 def descend(function: Callable[[Array], float], start: Array, size: float | Array, limit: int) -> tuple[float, Array]:
     """Nelder and Mead's method from a simplex of the given size; the radius is not smooth, so no gradients."""
     simplex = start + np.vstack([np.zeros(len(start)), np.diag(np.broadcast_to(size, len(start)))])
-    options = {"maxfev": limit, "initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-5, "adaptive": len(start) > 5}
+    options = {"maxfev": limit, "initial_simplex": simplex, "xatol": 1e-2, "fatol": 1e-3, "adaptive": len(start) > 5}
     found = minimize(function, start, method="Nelder-Mead", options=options)
     return float(found.fun), np.asarray(found.x)
 

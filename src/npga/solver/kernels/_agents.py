@@ -89,7 +89,7 @@ def step(low: Lowered, group: int, arrays: Primal, dual: Dual, scratch: int, pau
     for j in range(len(v)):
         v[j] = lam[j] - u[j] + low.beta * image[j]
     if low.mixing.kept_powers == 0:
-        return finish(low, first, last, dual, scratch)  # type: ignore[no-any-return]
+        return finish(low, first, last, dual, scratch)
     return number(low.t, 0)  # type: ignore[no-any-return]
 
 
@@ -119,7 +119,7 @@ def combine(low: Lowered, group: int, dual: Dual, scratch: int, power: int) -> f
     for i in range(first, last):
         differences(low.links, i, source, low.p, 0, kept_rows(low, dual, power, i, i + 1))
     if power == low.mixing.kept_powers:
-        return finish(low, first, last, dual, scratch)  # type: ignore[no-any-return]
+        return finish(low, first, last, dual, scratch)
     return number(low.t, 0)  # type: ignore[no-any-return]
 
 

@@ -41,9 +41,7 @@ def swap(dual: Any) -> None:
 
 
 @entry
-def advance_agents(
-    codes: Any, steps: Any, primal: Any, dual: Any, scratch: Any, iterations: int
-) -> int:
+def advance_agents(codes: Any, steps: Any, primal: Any, dual: Any, scratch: Any, iterations: int) -> int:
     """Run on one thread; stops early at the first lam that is not finite. Returns how many iterations were run."""
     low = unpack(codes, steps)
     address = scratch.ctypes.data

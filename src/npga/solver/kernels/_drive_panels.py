@@ -58,7 +58,7 @@ def panels_chunk(
 ) -> float:
     """The dual half of an iteration on the rows of a chunk; returns the sum of its lam+."""
     low, arrays, now = unpack(codes, steps), primal_of(primal), dual_of(dual)
-    return panels(low, arrays, now, chunk, scratch.ctypes.data, out.ctypes.data, pause)  # type: ignore[no-any-return]
+    return panels(low, arrays, now, chunk, scratch.ctypes.data, out.ctypes.data, pause)
 
 
 @entry

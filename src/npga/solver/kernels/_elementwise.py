@@ -20,7 +20,7 @@ Array = NDArray[Any]
 Columns = tuple[Array, Array, Array]
 
 
-def prepare_prox(kind: int, t: float, a: Array, b: Array, c: Array) -> Columns:
+def prepare_prox(kind: int, t: Array, a: Array, b: Array, c: Array) -> Columns:
     """Columns for `prox` with step t."""
     if kind == LINEAR:
         return t * a, b, c
@@ -35,7 +35,7 @@ def prepare_prox(kind: int, t: float, a: Array, b: Array, c: Array) -> Columns:
     return a, b, c
 
 
-def prepare_conj_prox(kind: int, t: float, a: Array, b: Array, c: Array) -> Columns:
+def prepare_conj_prox(kind: int, t: Array, a: Array, b: Array, c: Array) -> Columns:
     """Columns for `conj_prox` with step t."""
     if kind == SQUARE:
         return 1.0 / (1.0 + t / a), b, t * c

@@ -30,7 +30,7 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    segments, count
+    segments, rows
         The integer table, row after row, and its number of rows.
     a, b, c
         Parameters of the formulas, one per coordinate.
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     """
 
     segments: int
-    count: int
+    rows: int
     a: int
     b: int
     c: int
@@ -121,7 +121,7 @@ def prox(table: Table, first: int, last: int, x: Any, t: float, out: Any) -> Non
 @compiled
 def conj_prox(table: Table, lo: int, hi: int, x: Any, t: float, out: Any) -> None:
     """Prox of the conjugate at coordinates lo to hi, which x and `out` hold; block functions need all of theirs."""
-    for k in range(table.count):
+    for k in range(table.rows):
         segment = _segment(table, k)
         start, stop = max(lo, segment[START]), min(hi, segment[STOP])
         if start >= stop:
@@ -139,7 +139,7 @@ def conj_prox(table: Table, lo: int, hi: int, x: Any, t: float, out: Any) -> Non
 def value(table: Table, x: Any, slack: float) -> float:
     """f(x)."""
     total = 0.0
-    for k in range(table.count):
+    for k in range(table.rows):
         segment = _segment(table, k)
         lo, hi = segment[START], segment[STOP]
         a, b, c = view(table.a, lo, hi - lo, x), view(table.b, lo, hi - lo, x), view(table.c, lo, hi - lo, x)

@@ -20,7 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 # Numba compares a cached kernel with the file of its own source only, yet kernels of other files are compiled into
 # it. So all of them together are its source.
-_STAMP = tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py")))
+_STAMP = tuple(
+    (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))
+)
 
 
 def _with_flags(function: F, **more: bool) -> F:

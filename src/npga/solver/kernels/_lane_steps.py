@@ -25,7 +25,8 @@ ALPHA, BETA, THETA, T = range(4)
 class Block(NamedTuple):
     """Arrays of a block of K runs, K numbers at every coordinate; x is (d, K), the dual arrays are (n, p, K).
 
-    `steps` has one row per step size, `b`, `c` and `d` one per power of K; b is already multiplied by gamma.
+    `steps` has one row per step size, `b`, `c` and `d` one per power of K; b is already multiplied by gamma. `g` and
+    `h` hold the three columns prepared for the prox of g and of h*, for each coordinate and lane.
     """
 
     x: Any
@@ -43,6 +44,8 @@ class Block(NamedTuple):
     b: Any
     c: Any
     d: Any
+    g: Any
+    h: Any
 
 
 @compiled
@@ -137,7 +140,7 @@ def _primal(low: Lowered, block: Block, K: int) -> None:
         new = part(block.x_new, j * K, (j + 1) * K)
         for k in range(K):
             new[k] = x[k] - alpha[k] * force[k]
-    lanes.prox(low.g, block.x_new, alpha, block.x_new)
+    lanes.prepared(low.g, block.g, block.x_new, alpha, block.x_new, False)
     for j in range(low.d):  # x_hat takes the place of the force
         x, hat = part(block.x, j * K, (j + 1) * K), part(block.force, j * K, (j + 1) * K)
         new = part(block.x_new, j * K, (j + 1) * K)
@@ -201,7 +204,12 @@ def _dual(low: Lowered, block: Block, K: int) -> None:
     beta = block.steps[BETA]
     for row in range(low.n * low.p):
         lo, hi = row * K, (row + 1) * K
-        v, lam, u, image = part(block.v, lo, hi), part(block.lam, lo, hi), part(block.u, lo, hi), part(block.image, lo, hi)
+        v, lam, u, image = (
+            part(block.v, lo, hi),
+            part(block.lam, lo, hi),
+            part(block.u, lo, hi),
+            part(block.image, lo, hi),
+        )
         for k in range(K):
             v[k] = lam[k] - u[k] + beta[k] * image[k]
     for j in range(size):
@@ -213,19 +221,20 @@ def _dual(low: Lowered, block: Block, K: int) -> None:
         _add(low, block.d[power], target, block.image, K)
     for i in range(low.n):
         lo, hi = i * low.p * K, (i + 1) * low.p * K
-        lanes.conj_prox(low.h, part(block.image, lo, hi), block.steps[T], part(block.lam_prev, lo, hi))
+        lam = part(block.lam_prev, lo, hi)
+        lanes.prepared(low.h, block.h, part(block.image, lo, hi), block.steps[T], lam, True)
 
 
 @entry
 def advance_block(codes: Any, like: Any, block: Block, iterations: int) -> None:
-    """Run all lanes of a block; after an odd number of iterations, x and lam have traded places with x_new, lam_prev."""
+    """Run all lanes of a block; after an odd number of iterations x, lam and x_new, lam_prev have traded places."""
     low = unpack(codes, like)
     K = block.steps.shape[1]
     x, x_new, lam, lam_prev = block.x, block.x_new, block.lam, block.lam_prev
     for _ in range(iterations):
         now = Block(
             x, x_new, block.force, lam, lam_prev, block.v, block.u, block.kept, block.message, block.reply,
-            block.image, block.steps, block.b, block.c, block.d,
+            block.image, block.steps, block.b, block.c, block.d, block.g, block.h,
         )  # fmt: skip
         _primal(low, now, K)
         _dual(low, now, K)
@@ -246,6 +255,4 @@ def measure_lanes(
         lanes.take(lam, K, k, new)
         lanes.take(lam_prev, K, k, old)
         images(low, 0, low.n, own_x.ctypes.data, Ax)
-        measure(
-            low, facts, own_x.ctypes.data, new.ctypes.data, old.ctypes.data, Ax.ctypes.data, reference, table[k]
-        )
+        measure(low, facts, own_x.ctypes.data, new.ctypes.data, old.ctypes.data, Ax.ctypes.data, reference, table[k])

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from npga.solver.kernels import _elementwise as elementwise
 from npga.solver.kernels import _functions as functions
 from npga.solver.kernels import _radial as radial
 from npga.solver.kernels import _scalar as phi
 from npga.solver.kernels._functions import FIRST_RADIAL, KIND, SEGMENT, START, STOP, Table, groups_of
-from npga.solver.kernels._jit import compiled, number, part, view
+from npga.solver.kernels._jit import compiled, part, view
 from npga.solver.kernels._scalar import ELASTIC, HUBER, INTERVAL, KINKED, LINEAR, LOGISTIC, SQUARE, ZERO
 
 
@@ -47,37 +48,6 @@ def prox_coordinate(kind: int, x: Any, t: Any, a: float, b: float, c: float, out
         eps = np.finfo(x.dtype).eps
         for k in range(K):
             out[k] = phi.logistic_prox(x[k], t[k], a, b, c, eps)
-
-
-@compiled
-def conj_prox_coordinate(kind: int, x: Any, t: Any, a: float, b: float, c: float, out: Any) -> None:
-    """The prox of the conjugate of one coordinate in every lane."""
-    K = len(t)
-    if kind == ZERO:
-        for k in range(K):
-            out[k] = number(a, 0)
-    elif kind == LINEAR:
-        for k in range(K):
-            out[k] = a
-    elif kind == SQUARE:
-        for k in range(K):
-            out[k] = phi.square_conj_prox(x[k], t[k], a, c)
-    elif kind == ELASTIC:
-        for k in range(K):
-            out[k] = phi.elastic_conj_prox(x[k], t[k], a, b, c)
-    elif kind == HUBER:
-        for k in range(K):
-            out[k] = phi.huber_conj_prox(x[k], t[k], a, b, c)
-    elif kind == KINKED:
-        for k in range(K):
-            out[k] = phi.kinked_conj_prox(x[k], t[k], a, b, c)
-    elif kind == INTERVAL:
-        for k in range(K):
-            out[k] = phi.interval_conj_prox(x[k], t[k], a, b)
-    else:
-        eps = np.finfo(x.dtype).eps
-        for k in range(K):
-            out[k] = phi.logistic_conj_prox(x[k], t[k], a, b, c, eps)
 
 
 @compiled
@@ -117,33 +87,53 @@ def put(x: Any, K: int, k: int, out: Any) -> None:
 
 @compiled
 def prox(table: Table, x: Any, t: Any, out: Any) -> None:
-    """Prox in every lane; `out` may be x."""
-    _by_segment(table, x, t, out, False)
-
-
-@compiled
-def conj_prox(table: Table, x: Any, t: Any, out: Any) -> None:
-    """Prox of the conjugate in every lane; `out` may be x."""
-    _by_segment(table, x, t, out, True)
-
-
-@compiled
-def _by_segment(table: Table, x: Any, t: Any, out: Any, conjugate: bool) -> None:
+    """Prox in every lane, from the parameters as they are; `out` may be x."""
     K = len(t)
-    for q in range(table.count):
+    for q in range(table.rows):
         segment = view(table.segments, q * SEGMENT, SEGMENT, q)
         kind, lo, hi = segment[KIND], segment[START], segment[STOP]
         a, b, c = view(table.a, lo, hi - lo, x), view(table.b, lo, hi - lo, x), view(table.c, lo, hi - lo, x)
         if kind >= FIRST_RADIAL:
-            _radial(segment, part(x, lo * K, hi * K), t, a, c, part(out, lo * K, hi * K), conjugate)
-        elif conjugate:
-            for j in range(lo, hi):
-                row, to = part(x, j * K, (j + 1) * K), part(out, j * K, (j + 1) * K)
-                conj_prox_coordinate(kind, row, t, a[j - lo], b[j - lo], c[j - lo], to)
+            _radial(segment, part(x, lo * K, hi * K), t, a, c, part(out, lo * K, hi * K), False)
+            continue
+        for j in range(lo, hi):
+            row, to = part(x, j * K, (j + 1) * K), part(out, j * K, (j + 1) * K)
+            prox_coordinate(kind, row, t, a[j - lo], b[j - lo], c[j - lo], to)
+
+
+@compiled
+def prepared(table: Table, columns: Any, x: Any, t: Any, out: Any, conjugate: bool) -> None:
+    """Prox, or prox of the conjugate, in every lane, from columns prepared for each coordinate and lane."""
+    K = len(t)
+    for q in range(table.rows):
+        segment = view(table.segments, q * SEGMENT, SEGMENT, q)
+        kind, lo, hi = segment[KIND], segment[START] * K, segment[STOP] * K
+        m = segment[STOP] - segment[START]
+        values, to = part(x, lo, hi), part(out, lo, hi)
+        if kind >= FIRST_RADIAL:
+            a, c = view(table.a, segment[START], m, x), view(table.c, segment[START], m, x)
+            _radial(segment, values, t, a, c, to, conjugate)
+        elif kind == LOGISTIC:
+            _logistic(table, segment[START], m, values, t, to, conjugate)
         else:
-            for j in range(lo, hi):
-                row, to = part(x, j * K, (j + 1) * K), part(out, j * K, (j + 1) * K)
-                prox_coordinate(kind, row, t, a[j - lo], b[j - lo], c[j - lo], to)
+            a, b, c = part(columns[0], lo, hi), part(columns[1], lo, hi), part(columns[2], lo, hi)
+            if conjugate:
+                elementwise.conj_prox(kind, values, t[0], a, b, c, to)
+            else:
+                elementwise.prox(kind, values, t[0], a, b, c, to)
+
+
+@compiled
+def _logistic(table: Table, start: int, m: int, x: Any, t: Any, out: Any, conjugate: bool) -> None:
+    """The logistic loss, whose Newton iteration has nothing to prepare."""
+    K, eps = len(t), np.finfo(x.dtype).eps
+    a, b, c = view(table.a, start, m, x), view(table.b, start, m, x), view(table.c, start, m, x)
+    for j in range(m):
+        for k in range(K):
+            if conjugate:
+                out[j * K + k] = phi.logistic_conj_prox(x[j * K + k], t[k], a[j], b[j], c[j], eps)
+            else:
+                out[j * K + k] = phi.logistic_prox(x[j * K + k], t[k], a[j], b[j], c[j], eps)
 
 
 @compiled
@@ -162,7 +152,7 @@ def _radial(segment: Any, x: Any, t: Any, a: Any, c: Any, out: Any, conjugate: b
 @compiled
 def add_grad(table: Table, x: Any, K: int, out: Any) -> None:
     """Add the gradient in every lane."""
-    for q in range(table.count):
+    for q in range(table.rows):
         segment = view(table.segments, q * SEGMENT, SEGMENT, q)
         kind, lo, hi = segment[KIND], segment[START], segment[STOP]
         a, b, c = view(table.a, lo, hi - lo, x), view(table.b, lo, hi - lo, x), view(table.c, lo, hi - lo, x)

@@ -28,9 +28,9 @@ class UnsupportedError(Exception):
     """A part of the problem that only the vectorised path can run; the message names it."""
 
 
-# Parameters (a, b, c) of the elementwise classes, and whether w f multiplies a and b.
+# Kind and parameters (a, b, c) of the elementwise classes.
 _ELEMENTWISE: dict[type[fn.Function], Callable[[Any], tuple[int, Any, Any, Any]]] = {
-    fn.Zero: lambda f: (scalar.ZERO, 0.0, 0.0, 0.0),
+    fn.Zero: lambda _: (scalar.ZERO, 0.0, 0.0, 0.0),
     fn.Linear: lambda f: (scalar.LINEAR, f.c, 0.0, 0.0),
     fn.SquaredNorm: lambda f: (scalar.SQUARE, f.weight, 0.0, f.center),
     fn.SquaredLoss: lambda f: (scalar.SQUARE, f.weight, 0.0, f.target),
@@ -40,7 +40,7 @@ _ELEMENTWISE: dict[type[fn.Function], Callable[[Any], tuple[int, Any, Any, Any]]
     fn.Hinge: lambda f: (scalar.KINKED, *_hinge_slopes(f), f.labels),
     fn.Quantile: lambda f: (scalar.KINKED, -f.weight * f.tau, f.weight * (1.0 - f.tau), f.target),
     fn.Box: lambda f: (scalar.INTERVAL, f.lo, f.hi, 0.0),
-    fn.NonNegative: lambda f: (scalar.INTERVAL, 0.0, np.inf, 0.0),
+    fn.NonNegative: lambda _: (scalar.INTERVAL, 0.0, np.inf, 0.0),
     fn.Equality: lambda f: (scalar.INTERVAL, f.b, f.b, 0.0),
     fn.LessEqual: lambda f: (scalar.INTERVAL, -np.inf, f.b, 0.0),
     fn.Logistic: lambda f: (scalar.LOGISTIC, f.labels, f.weight, 0.0),
@@ -87,14 +87,19 @@ class LoweredFunction:
         bounds[-1] = len(segments)
         return replace(self, segments=segments), bounds
 
+    def columns(self, prepare: Callable[..., tuple[Array, Array, Array]], t: Array) -> Array:
+        """The three columns that a prox with steps t reads, for each coordinate and step."""
+        columns = np.zeros((3, len(self.a), t.size), self.a.dtype)
+        for kind, start, stop, *_ in self.segments.tolist():
+            own = (column[start:stop, np.newaxis] for column in (self.a, self.b, self.c))
+            for column, entries in zip(columns, prepare(kind, t[np.newaxis, :], *own), strict=True):
+                column[start:stop] = entries
+        return columns
+
     def prepared(self, prepare: Callable[..., tuple[Array, Array, Array]], t: float) -> LoweredFunction:
         """The same with the columns that a prox with step t reads."""
-        columns = [np.array(column) for column in (self.a, self.b, self.c)]
-        for kind, start, stop, *_ in self.segments.tolist():
-            ready = prepare(kind, t, self.a[start:stop], self.b[start:stop], self.c[start:stop])
-            for column, entries in zip(columns, ready, strict=True):
-                column[start:stop] = entries
-        return replace(self, a=columns[0], b=columns[1], c=columns[2])
+        a, b, c = self.columns(prepare, np.array([t]))[..., 0]
+        return replace(self, a=np.ascontiguousarray(a), b=np.ascontiguousarray(b), c=np.ascontiguousarray(c))
 
     @property
     def is_separable(self) -> bool:

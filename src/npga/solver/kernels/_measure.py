@@ -67,7 +67,7 @@ def _stationarity(low: Lowered, facts: Any, x: Any, mean: Any, work: Any, out: A
     gradient, pulled = part(work, p, p + d), part(work, p + d, p + 2 * d)
     for j in range(2 * d):
         work[p + j] = number(low.t, 0)
-    functions.add_grad(low.f, 0, low.f.count, x, gradient)
+    functions.add_grad(low.f, 0, low.f.rows, x, gradient)
     for i in range(low.n):
         start, stop = entry(low.offsets, i), entry(low.offsets, i + 1)
         if start < stop:

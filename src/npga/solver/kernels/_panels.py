@@ -111,9 +111,7 @@ def finish_panel(low: Lowered, dual: Dual, lo: int, hi: int, scratch: int) -> fl
 
 
 @compiled
-def panels(
-    low: Lowered, arrays: Primal, dual: Dual, chunk: Any, scratch: int, out: int, pause: bool
-) -> float:
+def panels(low: Lowered, arrays: Primal, dual: Dual, chunk: Any, scratch: int, out: int, pause: bool) -> float:
     """One iteration of the dual half on the rows chunk[0] to chunk[1], in panels of chunk[2] rows.
 
     `out` receives this chunk's part of A^T lam+; returns the sum of its lam+.

@@ -128,6 +128,7 @@ class Plan:
         kind = problem.dtype.type
         self._g = own.g.prepared(prepare_prox, steps.alpha)
         self._h = own.h.prepared(prepare_conj_prox, steps.beta / problem.n)
+        b, c, d = (int(row.ctypes.data) for row in self._coefficients)
         self.lowered = Lowered(
             n=problem.n,
             p=problem.p,
@@ -147,7 +148,7 @@ class Plan:
             f_bounds=own.f_bounds.ctypes.data,
             g_bounds=own.g_bounds.ctypes.data,
             links=Links(*(array.ctypes.data for array in self._lists)),
-            mixing=Mixing(*(row.ctypes.data for row in self._coefficients), *rounds),
+            mixing=Mixing(b, c, d, new_powers=rounds[0], kept_powers=rounds[1]),
         )
         codes, numbers = pack(self.lowered)
         self.packed = codes, numbers.astype(problem.dtype)
@@ -173,7 +174,7 @@ def coefficients(version: Version, steps: Steps) -> KernelPolynomials:
 
 
 def _padded(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[Array, tuple[int, int]]:
-    """gamma b, c and d in powers of K, padded to one length, and the rounds (r, s)."""
+    """Coefficients of gamma b, c and d in powers of K, padded to one length, and the rounds (r, s)."""
     polynomials = coefficients(version, steps)
     schedule = version.schedule(steps.beta)
     r, s = schedule.rounds - schedule.kept_size, schedule.kept_size

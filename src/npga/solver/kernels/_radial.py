@@ -128,7 +128,7 @@ def _simplex_times(x: Any, c: Any, t: float, total: float) -> tuple[float, float
     scaled = np.empty(len(x), x.dtype)
     for j in range(len(x)):
         scaled[j] = t * c[j]
-    return _threshold(x, scaled, t * total)  # type: ignore[no-any-return]
+    return _threshold(x, scaled, t * total)
 
 
 @compiled

@@ -39,35 +39,21 @@ def expit(x: float) -> float:
     """1/(1 + exp(-x)) without overflow."""
     e = np.exp(-abs(x))
     one = number(x, 1)
-    return one / (one + e) if x >= 0 else e / (one + e)
+    return one / (one + e) if x >= 0 else e / (one + e)  # type: ignore[no-any-return]
 
 
 @inlined
 def square_prox(x: float, t: float, a: float, c: float) -> float:
     """Written as a correction of x, so that rounding is relative to the distance travelled."""
     s = t * a
-    return x - s / (number(s, 1) + s) * (x - c)
-
-
-@inlined
-def square_conj_prox(x: float, t: float, a: float, c: float) -> float:
-    """(x - t c)/(1 + t/a)."""
-    return (x - t * c) / (number(t, 1) + t / a)
+    return x - s / (number(s, 1) + s) * (x - c)  # type: ignore[no-any-return]
 
 
 @inlined
 def elastic_prox(x: float, t: float, a: float, b: float, c: float) -> float:
     """Soft threshold, then shrink."""
     r = x - c
-    return c + (r - clip(r, -t * a, t * a)) / (number(t, 1) + t * b)
-
-
-@inlined
-def elastic_conj_prox(x: float, t: float, a: float, b: float, c: float) -> float:
-    """What |x - t c| exceeds a by shrinks by b/(t + b)."""
-    r = x - t * c
-    q = clip(r, -a, a)
-    return q + b / (t + b) * (r - q)
+    return c + (r - clip(r, -t * a, t * a)) / (number(t, 1) + t * b)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -78,27 +64,9 @@ def huber_prox(x: float, t: float, a: float, b: float, c: float) -> float:
 
 
 @inlined
-def huber_conj_prox(x: float, t: float, a: float, b: float, c: float) -> float:
-    """The square's, kept within a b."""
-    return clip((x - t * c) / (number(t, 1) + t / a), -a * b, a * b)
-
-
-@inlined
 def kinked_prox(x: float, t: float, a: float, b: float, c: float) -> float:
     """X - clip(x - c, t a, t b)."""
     return x - clip(x - c, t * a, t * b)
-
-
-@inlined
-def kinked_conj_prox(x: float, t: float, a: float, b: float, c: float) -> float:
-    """clip(x - t c, a, b)."""
-    return clip(x - t * c, a, b)
-
-
-@inlined
-def interval_conj_prox(x: float, t: float, a: float, b: float) -> float:
-    """X - clip(x, t a, t b)."""
-    return x - clip(x, t * a, t * b)
 
 
 @inlined
@@ -144,4 +112,4 @@ def logistic_conj_prox(x: float, t: float, a: float, b: float, c: float, eps: fl
 def logistic_value(x: float, a: float, b: float, c: float) -> float:
     """B ln(1 + exp(-a (x - c))) without overflow."""
     m = -a * (x - c)
-    return b * (max(m, number(m, 0)) + np.log1p(np.exp(-abs(m))))
+    return b * (max(m, number(m, 0)) + np.log1p(np.exp(-abs(m))))  # type: ignore[no-any-return]

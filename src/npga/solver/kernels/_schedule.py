@@ -41,6 +41,7 @@ _COLUMN_PANEL_ROWS = 128
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
 _CHUNKS = 8
 
+
 class Agents:
     """The agent schedule on some threads; with one, by the kernel that has none."""
 
@@ -103,6 +104,7 @@ class Panels:
 
     def __call__(self, primal: Array, dual: Array, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
+
         def run(count: int, threaded: bool) -> int:
             nonlocal fresh
             pulled, fresh = not fresh, False
