@@ -74,6 +74,7 @@ class CompiledNpga(Npga):
         done = self.order(*buffers.addresses(), iterations, fresh)
         after = buffers.state(state, done, self.schedule.rounds)
         if done < iterations:  # stopped where no pause was planned
-            return replace(after, Ax=self.problem.A.apply(after.x))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return replace(after, Ax=self.problem.A.apply(after.x))
         self._last = after
         return after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ class CompiledMeter(Meter):
 
     def measure(self, state: Iterate, seconds: float) -> Snapshot:
         """The snapshot of a state."""
-        measured, row = self._ready
-        if measured is not state:
+        ready, row = self._ready
+        if ready is not state:
             row = np.zeros(found.FINDINGS)
             x, lam, lam_prev, Ax = map(np.ascontiguousarray, (state.x, state.lam, state.lam_prev, state.Ax))
             plan = self._method.plan
@@ -76,49 +77,50 @@ class CompiledMeter(Meter):
         method, order = self._method, self._method.order
         if not isinstance(order, Agents) or order.threads > 1:
             return None
-        rounds = method.schedule.rounds
 
         def leap(state: State, max_iters: int, record_every: int | None) -> tuple[State, list[Record]]:
-            last = max_iters if max_rounds is None or not rounds else min(max_iters, -(-max_rounds // rounds))
-            points = self._points(state.iteration, max(last, state.iteration + 1), record_every)
+            points = self._points(state, max_iters, max_rounds, record_every)
             if len(points) == 1:
                 return method.advance(state, int(points[0] - state.iteration)), []
             limits = np.array([
                 -1.0 if tol is None else tol, -1.0 if gap_tol is None else gap_tol, *self._floor, self._distance,
                 self._increment or 1.0, self._size or 1.0, GROWTH, SIZE,
             ])  # fmt: skip
-            return self._sweep(state, order.scratch, points, limits)
+            return self._sweep(state, order, points, limits)
 
         return leap
 
-    def _points(self, iteration: int, last: int, every: int | None) -> Array:
+    def _points(self, state: State, max_iters: int, max_rounds: int | None, every: int | None) -> Array:
         """The next recorded iterations, about as many as fit into the time of a leap."""
-        points = [min(next_record(iteration, every), last)]
-        seconds = self._method.order.pace.seconds
-        if iteration >= _FIRST and self._increment > 0.0 and seconds > 0.0:
-            until = iteration + _LEAP_SECONDS / seconds
-            while points[-1] < min(last, until):
-                points.append(min(next_record(points[-1], every), last))
+        rounds, seconds = self._method.schedule.rounds, self._method.order.pace.seconds
+        last = max_iters
+        if max_rounds is not None and rounds:  # a leap ends at the first record with that many rounds
+            last = min(last, state.iteration - (state.rounds - max_rounds) // rounds)
+        if state.iteration >= _FIRST and self._increment > 0.0 and seconds > 0.0:
+            last = min(last, state.iteration + int(_LEAP_SECONDS / seconds))
+        else:
+            last = state.iteration
+        points = [min(next_record(state.iteration, every), max_iters)]
+        while points[-1] < last:
+            points.append(min(next_record(points[-1], every), max_iters))
         return np.array(points)
 
-    def _sweep(self, state: State, scratch: Array, points: Array, limits: Array) -> tuple[State, list[Record]]:
-        buffers, plan = Buffers(state), self._method.plan
-        lengths = np.diff(points, prepend=state.iteration).astype(np.int64)
+    def _sweep(self, state: State, order: Agents, points: Array, limits: Array) -> tuple[State, list[Record]]:
+        buffers = Buffers(state)
+        lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros((len(lengths), found.FINDINGS))
-        rows, done = sweep.sweep_agents(
-            plan.packed[0], plan.plain, plan.packed[1], *buffers.addresses(), scratch, lengths, self._facts,
-            self._target, limits, table,
-        )  # fmt: skip
+        facts, target = self._facts, self._target
+        rows, done = order.sweep(*buffers.addresses(), lengths, True, facts, target, limits, table)
         rounds = self._method.schedule.rounds
         after = buffers.state(state, done, rounds)
-        finite = rows > 0 and after.iteration == points[rows - 1]
-        if finite:
+        whole = rows > 0 and after.iteration == points[rows - 1]
+        if whole:
             self._ready = (after, table[rows - 1])
-        passed = rows - 1 if finite else rows
-        records = [
-            self._snapshot(
-                int(points[k]), state.rounds + int(points[k] - state.iteration) * rounds, table[k], 0.0
-            ).record
-            for k in range(passed)
-        ]
+        else:  # stopped between two records
+            with np.errstate(over="ignore", invalid="ignore"):
+                after = replace(after, Ax=self.problem.A.apply(after.x))
+        records = []
+        for k in range(rows - 1 if whole else rows):
+            sent = state.rounds + int(points[k] - state.iteration) * rounds
+            records.append(self._snapshot(int(points[k]), sent, table[k], 0.0).record)
         return after, records

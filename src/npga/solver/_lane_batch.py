@@ -181,8 +181,10 @@ class LaneBatch(Batch):
             for name in ("x", "lam", "lam_prev", "v", "u", "kept")
         }
         duals = {name: own[name].reshape(self._shape) for name in ("lam", "lam_prev", "v", "u")}
+        with np.errstate(over="ignore", invalid="ignore"):
+            Ax = self._problem.A.apply(own["x"])
         return State(
-            own["x"], **duals, Ax=self._problem.A.apply(own["x"]), kept=tuple(own["kept"].reshape(-1, *self._shape)),
+            own["x"], **duals, Ax=Ax, kept=tuple(own["kept"].reshape(-1, *self._shape)),
             iteration=self.iterations, rounds=self.iterations * self._rounds,
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ Stretch = Callable[[Array, int], Array]
 
 # Ritz values are looked at when the Krylov space has these dimensions; the last one is the largest.
 _LOOKS = (4, 6, 8, 12, 16, 24)
-_SHORTEST, _LONGEST = 32, 1 << 13
+_SHORTEST, _LONGEST = 8, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def rate(
     start[linear.d + linear.n * linear.p :] = 0.0  # y = 0
     m = _SHORTEST
     if near is not None and near.slow is not None:
-        start, m = 0.3 * start + near.slow, near.stretch
+        start, m = 0.3 * start + near.slow, min(near.stretch, _length(near.radius))
     begun = stretch(start, m)
     work = m
     while True:
@@ -93,9 +93,12 @@ def rate(
         radius = float(found ** (1.0 / m))
         if settled or found > 10.0 or m >= _LONGEST or radius > cutoff:
             return Rate(radius, settled, work, m, slow if settled else None)
-        # Long enough that the slowest mode loses a good part of itself, within reason.
-        decay = -np.log(min(radius, 1.0 - 1e-7))
-        m = int(np.clip(0.5 / decay, 2 * m, _LONGEST))
+        m = min(max(_length(radius), 2 * m), _LONGEST)
+
+
+def _length(radius: float) -> int:
+    """A stretch that is long enough for the slowest mode to lose a good part of itself, within reason."""
+    return int(np.clip(-0.5 / np.log(np.clip(radius, 1e-3, 1.0 - 1e-7)), _SHORTEST, _LONGEST))
 
 
 def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Stretch, int]:

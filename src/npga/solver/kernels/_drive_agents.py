@@ -1,4 +1,4 @@
-"""All iterations of a stretch by the agent schedule in one call; and its phases, which threads run side by side.
+"""One iteration by the agent schedule, and its phases, which threads run side by side.
 
 The arguments are arrays: `codes` and `steps` hold the lowered problem (`pack`), `primal` and `dual` the addresses of
 the working arrays, which trade places from one iteration to the next.
@@ -7,8 +7,6 @@ the working arrays, which trade places from one iteration to the next.
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from npga.solver.kernels._agents import Dual, combine, exchange, open_message, step
 from npga.solver.kernels._jit import compiled, entry
@@ -38,20 +36,6 @@ def turn(primal: Any, dual: Any) -> None:
 def swap(dual: Any) -> None:
     """What was written as a reply is the message now."""
     dual[5], dual[6] = dual[6], dual[5]
-
-
-@entry
-def advance_agents(codes: Any, steps: Any, primal: Any, dual: Any, scratch: Any, iterations: int) -> int:
-    """Run on one thread; stops early at the first lam that is not finite. Returns how many iterations were run."""
-    low = unpack(codes, steps)
-    address = scratch.ctypes.data
-    begin(low, dual_of(dual))
-    done = 0
-    total = 0.0
-    while done < iterations and np.isfinite(total):
-        total = iterate(low, primal, dual, address, done == iterations - 1)
-        done += 1
-    return done
 
 
 @compiled

@@ -13,17 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.solver.kernels import _products as form
-from npga.solver.kernels._drive_agents import (
-    advance_agents,
-    begin_all,
-    combine_groups,
-    exchange_groups,
-    step_groups,
-)
+from npga.solver.kernels._drive_agents import begin_all, combine_groups, exchange_groups, step_groups
 from npga.solver.kernels._drive_panels import advance_panels, gather_and_move, panels_chunk, pull_chunk
 from npga.solver.kernels._pace import Pace
 from npga.solver.kernels._plan import Parts, Plan
 from npga.solver.kernels._primal import Lowered
+from npga.solver.kernels._sweep import sweep_agents
 from npga.solver.kernels._team import together
 
 Array = NDArray[Any]
@@ -42,6 +37,9 @@ _COLUMN_PANEL_ROWS = 128
 _CHUNKS = 8
 
 
+_NOT_MEASURED = (np.zeros(7), np.zeros(0), np.zeros(9), np.zeros((0, 0)))
+
+
 class Agents:
     """The agent schedule on some threads; with one, by the kernel that has none."""
 
@@ -53,21 +51,31 @@ class Agents:
         self.pace = Pace(self.threads)
         self._bounds = np.linspace(0, len(groups) - 1, self.threads + 1).round().astype(np.int64)
         self._scratch = np.empty((self.threads, int(np.diff(groups).max()) * plan.lowered.p), plan.dtype)
-        self.scratch = self._scratch[0]
 
     def __call__(self, primal: Array, dual: Array, iterations: int, fresh: bool) -> int:  # noqa: ARG002
         """Advance; returns how many iterations were run."""
-        packed = self._plan.packed
 
         def run(count: int, threaded: bool) -> int:
             if threaded:
                 return self._side_by_side(primal, dual, count)
-            return int(advance_agents(*packed, primal, dual, self.scratch, count))
+            return self.sweep(primal, dual, np.array([count]), False, *_NOT_MEASURED)[1]
 
         return self.pace(run, iterations)
 
+    def sweep(
+        self, primal: Array, dual: Array, lengths: Array, measured: bool, facts: Array, reference: Array, limits: Array,
+        table: Array,
+    ) -> tuple[int, int]:  # fmt: skip
+        """See `npga.solver.kernels._sweep.sweep_agents`."""
+        codes, steps = self._plan.packed
+        rows, done = sweep_agents(
+            codes, self._plan.plain, steps, primal, dual, self._scratch[0], lengths.astype(np.int64), measured, facts,
+            reference.astype(steps.dtype, copy=False), limits, table,
+        )  # fmt: skip
+        return int(rows), int(done)
+
     def _side_by_side(self, primal: Array, dual: Array, iterations: int) -> int:
-        """The iterations of `advance_agents` with each phase shared among threads, a range of groups for each."""
+        """The same iterations with each phase shared among threads, a range of groups for each."""
         packed, mixing = self._plan.packed, self._plan.lowered.mixing
         ranges = list(pairwise(self._bounds.tolist()))
         work = list(zip(self._scratch, ranges, strict=True))

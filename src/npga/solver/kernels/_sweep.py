@@ -45,26 +45,27 @@ def stops(row: Any, limits: Any) -> bool:
 
 @entry
 def sweep_agents(
-    codes: Any, plain: Any, steps: Any, primal: Any, dual: Any, scratch: Any, lengths: Any, facts: Any,
-    reference: Any, limits: Any, table: Any,
+    codes: Any, plain: Any, steps: Any, primal: Any, dual: Any, scratch: Any, lengths: Any, measured: bool,
+    facts: Any, reference: Any, limits: Any, table: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Advance by lengths[0], lengths[1], ... iterations on one thread, with a row of findings after each.
+    """Advance by lengths[0], lengths[1], ... iterations on one thread, if `measured` with a row of findings after each.
 
-    `codes` describe the functions prepared for their steps, `plain` as they are. Ends where a stopping rule fires.
-    Returns the number of rows and of iterations.
+    `codes` describe the functions prepared for their steps, `plain` as they are. Ends where a stopping rule fires, and
+    at the first lam that is not finite. Returns the number of rows and of iterations. This is the only way by which one
+    thread iterates and measures small problems, so that the bits are the same wherever a run pauses.
     """
     low, raw = unpack(codes, steps), unpack(plain, steps)
     address = scratch.ctypes.data
     begin(low, dual_of(dual))
     done = 0
     for k in range(len(lengths)):
-        total = 0.0
         for j in range(lengths[k]):
             total = iterate(low, primal, dual, address, j == lengths[k] - 1)
             done += 1
             if not np.isfinite(total):
                 return k, done
-        measure(raw, facts, primal[0], dual[0], dual[1], dual[7], reference, table[k])
-        if stops(table[k], limits):
-            return k + 1, done
+        if measured:
+            measure(raw, facts, primal[0], dual[0], dual[1], dual[7], reference, table[k])
+            if stops(table[k], limits):
+                return k + 1, done
     return len(lengths), done

@@ -1,0 +1,149 @@
+"""Whatever the order of the work and the number of threads, the iterates are the same."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import npga
+from families import VERSIONS, random_problem, tame_steps
+from npga import functions as fn
+from npga.solver import Npga, _compiled
+from npga.solver._compiled import CompiledNpga
+from npga.solver.kernels import _pace, _plan, _schedule
+from npga.solver.kernels._pace import Pace
+from npga.solver.kernels._schedule import Agents, Panels, schedule_for
+from npga.solver.kernels._team import together
+from test_compiled import difference, start
+from test_recursion import network_for, with_tame_c
+
+SCHEDULES = {
+    "agents": lambda plan: Agents(plan, 1),
+    "agents, two threads": lambda plan: Agents(plan, 2),
+    "panels": lambda plan: Panels(plan, 1, 2),
+    "panels, three threads": lambda plan: Panels(plan, 3, 2),
+    "one panel": lambda plan: Panels(plan, 1, 1000),
+}
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    monkeypatch.setattr(_plan, "_GROUP_BYTES", 400)
+    monkeypatch.setattr(_pace, "_RETRY", 3)
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@pytest.mark.parametrize("name", VERSIONS)
+def test_every_schedule_gives_the_vectorised_iterates(name, schedule, monkeypatch):
+    monkeypatch.setattr(_compiled, "schedule_for", SCHEDULES[schedule])
+    for matrices in ("dense", "sparse"):
+        problem = random_problem(3, 7, 5, "squared-norm", "l1", "squared-loss", matrices)
+        network = network_for(name, 7, 5)
+        steps = tame_steps(problem, 0.6, 0.7)
+        version = with_tame_c(name, network, steps)
+        vectorised, compiled = Npga(problem, network, version, steps), CompiledNpga(problem, network, version, steps)
+        a, b = start(vectorised), start(compiled)
+        for count in (1, 3, 20):
+            a, b = vectorised.advance(a, count), compiled.advance(b, count)
+            assert difference(a, b) < 1e-13
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("pair", [("agents", "agents, two threads"), ("panels", "panels, three threads")])
+def test_threads_do_not_change_the_bits(pair, monkeypatch):
+    problem = random_problem(5, 9, 40, "huber", "elastic-net", "logistic", sizes=[3, 20, 1, 0, 17, 2, 5, 16, 4])
+    found = []
+    for schedule in pair:
+        monkeypatch.setattr(_compiled, "schedule_for", SCHEDULES[schedule])
+        method = CompiledNpga(problem, npga.Network.ring(9), npga.version("npga-ii"), tame_steps(problem, 0.6, 0.7))
+        state = start(method)
+        for count in (1, 30, 9):
+            state = method.advance(state, count)
+        found.append(state)
+    for name in ("x", "lam", "v", "u", "Ax"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+
+
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+def test_every_schedule_stops_when_lam_is_not_finite(schedule, monkeypatch):
+    monkeypatch.setattr(_compiled, "schedule_for", SCHEDULES[schedule])
+    problem = random_problem(8, coupling="squared-loss")
+    method = CompiledNpga(problem, npga.Network.ring(6), npga.version("extra"), npga.Steps(40.0, 90.0))
+    state = method.advance(start(method), 5000)
+    assert 10 < state.iteration < 5000
+    assert not np.isfinite(state.lam.sum())
+    np.testing.assert_array_equal(np.isfinite(state.Ax), np.isfinite(problem.A.apply(state.x)))
+
+
+def plan_for(n, p, d, h=None, order="C"):
+    rng = np.random.default_rng(0)
+    agents = [npga.Agent(np.asarray(rng.random((p, d)), order=order), fn.SquaredNorm()) for _ in range(n)]
+    problem = npga.Problem(agents, h or fn.Equality(0.0))
+    return _plan.Plan(problem, npga.Network.ring(n), npga.version("extra"), npga.Steps(0.1, 0.1))
+
+
+def test_the_schedule_follows_the_sizes():
+    small = schedule_for(plan_for(5, 10, 3))
+    assert (small.name, small.threads) == ("agents", 1)
+    assert schedule_for(plan_for(4, 8000, 40)).name == "panels"
+    assert schedule_for(plan_for(4, 8000, 40, order="F")).name == "panels"
+    assert schedule_for(plan_for(4, 8000, 40, fn.Ball(0.0, 1.0))).name == "agents"  # a norm needs all rows at once
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_matrices_by_panels(order):
+    rng = np.random.default_rng(1)
+    A = [np.asarray(rng.standard_normal((8000, 40)), order=order) / 90 for _ in range(4)]
+    problem = npga.Problem([npga.Agent(B, fn.SquaredNorm(0.5), fn.L1(0.1)) for B in A], fn.SquaredLoss(1.0))
+    network, steps = npga.Network.ring(4), npga.Steps(0.5, 0.2, theta=1.0)
+    vectorised, compiled = (make(problem, network, npga.version("extra"), steps) for make in (Npga, CompiledNpga))
+    assert compiled.order.name == "panels"
+    assert difference(vectorised.advance(start(vectorised), 12), compiled.advance(start(compiled), 12)) < 1e-12
+
+
+def test_pace_prefers_what_is_faster_and_looks_again(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(_pace.time, "perf_counter", lambda: clock[0])
+    cost = {True: 0.02, False: 0.01}
+    ran = []
+
+    def run(count, threaded):
+        ran.extend([threaded] * count)
+        clock[0] += count * cost[threaded]
+        return count
+
+    pace = Pace(2)
+    assert pace(run, 4000) == 4000
+    assert 0 < ran.count(True) < 400
+    cost[False] = 0.1
+    ran.clear()
+    pace(run, 4000)
+    assert ran.count(False) < 400
+    assert Pace(1)(run, 7) == 7
+
+
+def test_teams_answer_in_order_and_raise():
+    names = together([lambda k=k: (k, threading.current_thread().name) for k in range(5)])
+    assert [k for k, _ in names] == list(range(5))
+    assert any(name.startswith("npga") for _, name in names)
+    with pytest.raises(ZeroDivisionError):
+        together([lambda: 1, lambda: 1 // 0])
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_teams_work_in_a_forked_child():
+    assert together([lambda: 1, lambda: 2]) == [1, 2]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if together([lambda: 1, lambda: 2]) == [1, 2] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_numba_threads_are_respected(monkeypatch):
+    monkeypatch.setattr(_schedule.numba, "get_num_threads", lambda: 1)
+    assert schedule_for(plan_for(4, 8000, 40)).threads == 1

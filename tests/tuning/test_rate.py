@@ -1,0 +1,132 @@
+"""The predicted rate: against dense eigenvalues, and against what runs do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dense_jacobian import radius
+from families import VERSIONS, random_problem
+from held_out import ball_ridge, elastic_net, equality_ridge, logistic, network
+from scipy.stats import theilslopes
+
+import npga
+from npga import functions as fn
+from npga.solver import method_for
+from npga.tuning import Linearisation, rate
+
+KINDS = [
+    {"smooth": "squared-norm", "coupling": "equality"},
+    {"smooth": "quadratic", "coupling": "squared-loss", "proximable": "elastic-net"},
+    {"smooth": "least-squares", "coupling": "ball"},
+    {"smooth": "squared-norm", "coupling": "less-equal", "proximable": "l1"},
+    {"smooth": "quadratic", "coupling": "huber", "proximable": "group-l2"},
+    {"smooth": "squared-norm", "coupling": "logistic", "proximable": "box"},
+    {"smooth": "quadratic", "coupling": "equality", "matrices": "mixed"},
+    {"smooth": "squared-norm", "coupling": "quantile", "proximable": "simplex"},
+]
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_rate_is_the_spectral_radius_of_the_dense_jacobian(name, kind):
+    seed = 3 + KINDS.index(kind)
+    problem, net, version = random_problem(seed, **kind), npga.Network.erdos_renyi(6, 0.5, seed=seed), npga.version(name)
+    solution = npga.reference(problem)
+    linearisation = Linearisation(problem, solution.x, solution.lam)
+    alpha = 0.4 / problem.curvature
+    steps = npga.Steps(alpha, 0.2 / (alpha * problem.sigma**2), gamma=0.7, theta=0.5)
+    found = rate(linearisation.at(steps), net, version, steps)
+    expected = radius(problem, net, version, steps, solution.x, solution.lam)
+    assert found.converged
+    assert found.radius == pytest.approx(expected, abs=1e-6 * abs(1.0 - expected))
+
+
+@pytest.mark.parametrize("name", ["extra", "nids", "npga-i"])
+def test_a_start_from_nearby_steps_changes_the_work_and_not_the_rate(name):
+    problem, net, version = equality_ridge(), network(), npga.version(name)
+    solution = npga.reference(problem)
+    linearisation = Linearisation(problem, solution.x, solution.lam)
+    before, here = npga.Steps(0.11, 0.5, 1.6, 0.5), npga.Steps(0.11, 0.505, 1.6, 0.5)
+    near = rate(linearisation.at(before), net, version, before)
+    cold, warm = (rate(linearisation.at(here), net, version, here, near=start) for start in (None, near))
+    assert warm.radius == pytest.approx(cold.radius, abs=1e-6 * (1.0 - cold.radius))
+    assert warm.iterations < cold.iterations
+
+
+def test_unstable_steps_have_a_radius_above_one():
+    problem, net, version = equality_ridge(), network(), npga.version("extra")
+    solution = npga.reference(problem)
+    steps = npga.Steps(1.0 / problem.curvature, 20.0 / problem.sigma**2)
+    found = rate(Linearisation(problem, solution.x, solution.lam).at(steps), net, version, steps)
+    assert found.radius > 1.0
+
+
+def test_a_cutoff_ends_the_computation_early():
+    problem, net, version = equality_ridge(), network(), npga.version("extra")
+    solution = npga.reference(problem)
+    steps = npga.Steps(0.01 / problem.curvature, 1.0 / problem.sigma**2)
+    linear = Linearisation(problem, solution.x, solution.lam).at(steps)
+    full, short = rate(linear, net, version, steps), rate(linear, net, version, steps, cutoff=0.9)
+    assert short.iterations < full.iterations
+    assert short.radius > 0.9
+    assert full.radius > 0.9
+
+
+def envelope_rate(problem, net, version, steps, star, spacing=10):
+    """Contraction per iteration by robust regression on the envelope of the gap between 1e-7 and 1e-12."""
+    method = method_for(problem, net, version, steps)
+    state = method.start(np.zeros(problem.d), np.zeros((problem.n, problem.p)))
+    seen, gaps, scale = [], [], np.linalg.norm(star)
+    while state.iteration < 60_000:
+        state = method.advance(state, spacing)
+        seen.append(state.iteration)
+        gaps.append(np.linalg.norm(state.x - star) / scale)
+        if max(gaps[-20:]) < 1e-12:
+            break
+    seen, gaps = np.array(seen), np.array(gaps)
+    # A decaying oscillation is below its envelope most of the time: take what no later gap exceeds.
+    envelope = np.maximum.accumulate(gaps[::-1])[::-1]
+    phase = (envelope < 1e-7) & (envelope > 1e-12) & (gaps == envelope)
+    assert phase.sum() >= 10
+    return float(np.exp(theilslopes(np.log(gaps[phase]), seen[phase]).slope))
+
+
+PHASES = {"equality": equality_ridge, "ball": ball_ridge, "elastic-net": elastic_net, "logistic": logistic}
+# alpha and beta at which all ten versions are stable.
+AT = {"equality": (0.1, 0.15), "ball": (0.1, 0.15), "elastic-net": (0.5, 0.1), "logistic": (0.1, 0.15)}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("kind", PHASES)
+def test_the_predicted_rate_is_what_a_run_settles_into(kind, name):
+    problem, net, version = PHASES[kind](), network(), npga.version(name)
+    solution = npga.reference(problem)
+    steps = npga.Steps(*AT[kind], gamma=0.9, theta=0.0)
+    found = rate(Linearisation(problem, solution.x, solution.lam).at(steps), net, version, steps)
+    assert found.radius < 1.0
+    measured = envelope_rate(problem, net, version, steps, solution.x)
+    assert 1.0 - measured == pytest.approx(1.0 - found.radius, rel=0.02)
+
+
+def test_the_linearisation_says_whether_it_is_exact():
+    def exact(problem):
+        solution = npga.reference(problem)
+        return Linearisation(problem, solution.x, solution.lam).exact
+
+    assert exact(equality_ridge())
+    assert not exact(ball_ridge())
+    assert not exact(elastic_net())
+    assert not exact(logistic())
+
+
+@pytest.mark.parametrize(("role", "text"), [("f", "f of agent 1"), ("h", "h does")])
+def test_functions_without_second_derivatives_are_named(role, text):
+    def plain(mu):
+        return fn.Custom(value=lambda x: 0.5 * x @ x, grad=lambda x: x, prox=lambda x, t: x / (1 + t), mu=mu, L=1.0)
+
+    f = [fn.SquaredNorm(1.0), plain(1.0) if role == "f" else fn.SquaredNorm(1.0)]
+    problem = npga.Problem(
+        [npga.Agent(np.eye(2), one) for one in f], plain(0.0) if role == "h" else fn.SquaredLoss([1.0, 2.0])
+    )
+    with pytest.raises(npga.errors.InputError, match=text):
+        Linearisation(problem, np.zeros(4), np.zeros(2))
