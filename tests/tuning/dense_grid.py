@@ -34,8 +34,8 @@ def combinations(problem, alphas=10, betas=20):
 def best_of_grid(problem, network, version, star, *, accuracy=1e-8, limit=20_000, points=None, seed=0):
     """Run every combination, in random order.
 
-    A combination whose gap is above the accuracy when the best one so far has arrived cannot win and is abandoned there:
-    this changes the work that is counted (to the tuner's disadvantage), never the optimum.
+    A combination whose gap is above the accuracy when the best one so far has arrived cannot win and is abandoned
+    there: this changes the work that is counted (to the tuner's disadvantage), never the optimum.
     """
     points = combinations(problem) if points is None else points
     best, chosen, work = float(limit), None, 0

@@ -41,7 +41,9 @@ def logistic(seed=14):
     """min of logistic f_i and g_i = |x|^2/4 subject to an equality: the gradient is not linear."""
     rng, blocks, b = _data(seed)
     f = [fn.Logistic(rng.choice([-1.0, 1.0], A.shape[1]), 1.5) for A in blocks]
-    return npga.Problem([npga.Agent(A, fi, fn.SquaredNorm(0.5)) for A, fi in zip(blocks, f, strict=True)], fn.Equality(b))
+    return npga.Problem(
+        [npga.Agent(A, fi, fn.SquaredNorm(0.5)) for A, fi in zip(blocks, f, strict=True)], fn.Equality(b)
+    )
 
 
 PROBLEMS = {"equality": equality_ridge, "ball": ball_ridge, "elastic-net": elastic_net}

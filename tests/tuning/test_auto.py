@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from families import COUPLING, PROXIMABLE, SMOOTH, random_problem
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import npga
+from families import COUPLING, PROXIMABLE, SMOOTH, random_problem
 from npga import functions as fn
 
 

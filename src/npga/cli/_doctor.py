@@ -98,7 +98,8 @@ def _solves() -> str:
 def _certifies() -> str:
     import npga
 
-    best = npga.certify(*_small_problem(), "nids").best
+    problem, network, *_ = _small_problem()
+    best = npga.certify(problem, network, "nids").best
     return "no theorem" if best is None else f"Theorem {best.key}"
 
 

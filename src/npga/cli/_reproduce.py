@@ -44,7 +44,11 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", help="A choice that the paper leaves open, as experiment.name=value; see --choices."),
     ] = None,
-    tuning: Annotated[str, typer.Option(help="Tuner: spectral or search.")] = "spectral",
+    tuning: Annotated[
+        str | None,
+        typer.Option(help="Tuner: spectral or search; default: search for logistic, spectral for the others."),
+    ] = None,
+    starts: Annotated[int | None, typer.Option(help="From how many seeds to tune; default: 1 for spectral.")] = None,
     within_theorems: Annotated[
         bool, typer.Option("--within-theorems", help="Keep gamma <= 1 while tuning, as every theorem asks.")
     ] = False,
@@ -74,9 +78,13 @@ def reproduce(
         else:
             chosen = _experiments(experiment, seed, choose or [])
             protocol = ex.Protocol(
-                versions=(*(version or ex.PAPER_VERSIONS), *(add or ())), tuning=tuning, accuracy=accuracy,
-                within_theorems=within_theorems, certified_iters=certified_iters,
-            )  # fmt: skip
+                versions=(*(version or ex.PAPER_VERSIONS), *(add or ())),
+                tuning=tuning,
+                starts=starts,
+                within_theorems=within_theorems,
+                accuracy=accuracy,
+                certified_iters=certified_iters,
+            )
             with _bar(hidden=as_json) as progress:
                 report = ex.reproduce(
                     chosen, out, protocol=protocol, repetitions=seeds, jobs=jobs, fresh=fresh, progress=progress

@@ -49,12 +49,15 @@ class Experiment(ABC):
         What it is called, and the theorems that the paper has in mind for it.
     target
         Relative distance to x* that every version must reach.
+    tuning
+        Method of `npga.tune`, and from how many seeds: the same for every version.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     theorems: ClassVar[str]
     target: ClassVar[float] = 1e-10
+    tuning: ClassVar[tuple[str, int]] = ("spectral", 1)
     _axis: ClassVar[str]  # experiments of one axis share the draws of rows
 
     seed: int = 0

@@ -25,9 +25,11 @@ class Protocol:
     versions
         Names; see `npga.versions()`. "pga-central" is the primal-dual gradient method in one place.
     tuning
-        Method of `npga.tune`: "spectral" or "search".
+        Method of `npga.tune`: "spectral" or "search"; None takes the experiment's own.
+    starts
+        From how many seeds to tune; the steps whose run is shortest are kept. None takes the experiment's own.
     tuning_seed
-        Seed of the tuner.
+        The first seed of the tuner.
     within_theorems
         Keep gamma <= 1, as every theorem asks; otherwise gamma is free and often ends above 1.
     accuracy
@@ -41,7 +43,8 @@ class Protocol:
     """
 
     versions: tuple[str, ...] = PAPER_VERSIONS
-    tuning: str = "spectral"
+    tuning: str | None = None
+    starts: int | None = None
     tuning_seed: int = 0
     within_theorems: bool = False
     accuracy: float = 1e-12
@@ -55,9 +58,16 @@ class Protocol:
             raise InputError(f"no version arrived; expected at least one of {', '.join(ALL_VERSIONS)}")
         if not 0.0 < self.accuracy < 1.0:
             raise InputError(f"accuracy is {self.accuracy}; expected a number between 0 and 1, such as 1e-12")
-        for name, least in (("max_iters", 1), ("records", 2), ("certified_iters", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; expected a whole number >= {least}")
+        for name, least in (("max_iters", 1), ("records", 2), ("certified_iters", 0), ("starts", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}; expected a whole number >= {least}")
+
+    def tuner(self, own: tuple[str, int]) -> tuple[str, range]:
+        """Method and seeds, given those of the experiment."""
+        method = own[0] if self.tuning is None else self.tuning
+        starts = (own[1] if self.tuning is None else 1) if self.starts is None else self.starts
+        return method, range(self.tuning_seed, self.tuning_seed + starts)
 
 
 def _canonical(names: Iterable[str]) -> list[str]:

@@ -90,6 +90,11 @@ def _missed(runs: Sequence[Row], target: float) -> list[str]:
     ]
 
 
+def _tuner(runs: Sequence[Row]) -> str:
+    """The methods of `npga.tune` that were used; one, unless the table was put together by hand."""
+    return ", ".join(sorted({row["tuning_method"] for row in runs if row["setting"] == "tuned"}))
+
+
 def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
     draws = about["draws"]
     some = "" if len(draws) == 1 else f" Numbers are medians over {len(draws)} draws of rows and network."
@@ -97,9 +102,9 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
         f"# {about['title']}",
         f"Theorems that the paper has in mind: {about['theorems']}.{some}",
         "## Tuned steps",
-        "Every version was tuned with the same method on W and on W' = (I + W)/2 (DLM, made of L, has no such choice); "
-        "the faster one is shown. DCPA is one "
-        "point of P2D2's grid (c = 1, theta = 1), so that P2D2 cannot lose to it except by the tuner's fault.",
+        f"Every version was tuned with the same method ({_tuner(runs)}) and budget on W and on W' = (I + W)/2 (DLM, "
+        "made of L, has no such choice); the faster one is shown. DCPA is one point of P2D2's grid (c = 1, theta = 1), "
+        "so that P2D2 cannot lose to it except by the tuner's fault.",
         markdown.tuned_table(runs),
         said,
         "### What was tuned",

@@ -36,10 +36,21 @@ SUMMARY_COLUMNS = (
     "gamma",
     "theta",
     "c",
+    "tuning_method",
     "tuning_work",
     "tuning_message",
 )
-_TEXT = {"experiment", "version", "setting", "mixing", "status", "theorem", "standing", "tuning_message"}
+_TEXT = {
+    "experiment",
+    "version",
+    "setting",
+    "mixing",
+    "status",
+    "theorem",
+    "standing",
+    "tuning_method",
+    "tuning_message",
+}
 _WHOLE = {
     "repetition",
     "chosen",
@@ -48,6 +59,7 @@ _WHOLE = {
     "iterations",
     "rounds",
     "rounds_per_iteration",
+    "tuning_method",
     "tuning_work",
 } | {f"{count}_{level}" for level in LEVELS for count in ("iterations", "rounds")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def run_unit(experiment: Experiment, repetition: int, name: str, protocol: Proto
     label = {"experiment": experiment.name, "repetition": repetition, "version": name}
     unit = Unit()
     for mixing, network in place.mixings.items():
-        unit.add(label | {"setting": "tuned", "mixing": mixing}, *_tuned(place, network, protocol))
+        unit.add(label | {"setting": "tuned", "mixing": mixing}, *_tuned(place, network, protocol, experiment.tuning))
     best = min(unit.runs, key=_work)["mixing"]
     certified = _certified(place, protocol) if protocol.certified_iters else None
     if certified is not None:
@@ -107,33 +107,48 @@ class Floor:
         return self.met
 
 
-def _tuned(place: Place, network: Network, protocol: Protocol) -> tuple[Row, Result]:
-    tuning = cast(
-        "Tuning",
-        tune(
+def _tuned(place: Place, network: Network, protocol: Protocol, own: tuple[str, int]) -> tuple[Row, Result]:
+    """The shortest run among those at the steps that the tuner finds from each of its seeds."""
+    method, seeds = protocol.tuner(own)
+    found = []
+    for seed in seeds:
+        tuning = tune(
             place.problem,
             network,
             place.version,
-            protocol.tuning,
-            seed=protocol.tuning_seed,
+            method,
+            seed=seed,
             reference=place.reference,
             within_theorems=protocol.within_theorems,
-        ),
-    )
+        )
+        found.append((tuning, *_run(place, network, tuning, protocol)))
+    tuning, status, result = min(found, key=lambda item: _work(_outcome(item[2]) | item[1]))
+    summary = {
+        "rate_predicted": tuning.rate,
+        "tuning_method": method,
+        "tuning_work": sum(item[0].work for item in found),
+        "tuning_message": tuning.message,
+    }
+    return summary | status, result
+
+
+def _run(place: Place, network: Network, tuning: Tuning, protocol: Protocol) -> tuple[Row, Result]:
+    """Run until the accuracy is met or rounding stops the run, and say which."""
     expected = min(tuning.iterations(protocol.accuracy), protocol.max_iters)
     floor = Floor()
     result = solve(
-        place.problem, network, tuning.version, tuning.steps, tol=None, gap_tol=protocol.accuracy,
-        reference=place.reference.x, max_iters=protocol.max_iters, callback=floor,
+        place.problem,
+        network,
+        tuning.version,
+        tuning.steps,
+        tol=None,
+        gap_tol=protocol.accuracy,
+        reference=place.reference.x,
+        max_iters=protocol.max_iters,
+        callback=floor,
         record_every=max(1, round(expected / protocol.records)),
-    )  # fmt: skip
-    summary = {
-        "rate_predicted": tuning.rate,
-        "tuning_work": tuning.work,
-        "tuning_message": tuning.message,
-        **({"status": "rounding"} if floor.met else {}),
-    }
-    return summary, result
+    )
+    return ({"status": "rounding"} if floor.met else {}), result
 
 
 def _certified(place: Place, protocol: Protocol) -> tuple[str, Row, Result] | None:

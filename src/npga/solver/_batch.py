@@ -108,7 +108,8 @@ class SeparateRuns(Batch):
     def gaps(self, reference: ArrayLike) -> Array:
         """|x - x*| of every run; nan for a run that has diverged."""
         star = self._problem.join(reference, "reference")
-        return np.array([float(np.linalg.norm(state.x - star)) for state in self._states])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array([float(np.linalg.norm(state.x - star)) for state in self._states])
 
     def state(self, k: int) -> State:
         """The state of run k, from which `npga.solver.Npga` can go on."""
@@ -116,7 +117,9 @@ class SeparateRuns(Batch):
 
 
 def _go_on(method: Npga, state: State, iterations: int) -> State:
-    return method.advance(state, iterations) if np.isfinite(state.lam.sum()) else state
+    with np.errstate(over="ignore", invalid="ignore"):
+        alive = np.isfinite(state.lam.sum())
+    return method.advance(state, iterations) if alive else state
 
 
 def _chosen(indices: ArrayLike, size: int) -> list[int]:

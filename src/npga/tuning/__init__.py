@@ -1,5 +1,7 @@
 """Step sizes that nobody has to guess: from theorems, from the spectral radius, or from trial runs."""
 
+from npga.tuning._design import DesignedVersion, design
+from npga.tuning._landscape import Landscape, landscape
 from npga.tuning._linearise import Linearisation
 from npga.tuning._measure import Measured, measure
 from npga.tuning._rate import Rate, rate
@@ -8,6 +10,8 @@ from npga.tuning._tune import tune
 from npga.tuning._tuning import Ranking, Trial, Trials, Tuning
 
 __all__ = [
+    "DesignedVersion",
+    "Landscape",
     "Linearisation",
     "Measured",
     "Ranking",
@@ -17,6 +21,8 @@ __all__ = [
     "Trial",
     "Trials",
     "Tuning",
+    "design",
+    "landscape",
     "measure",
     "rate",
     "solve",

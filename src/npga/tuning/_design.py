@@ -25,10 +25,9 @@ from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._budget import Budget
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
-from npga.tuning._measure import measure
 from npga.tuning._progress import progress as show_progress
 from npga.tuning._space import Space
-from npga.tuning._spectral import OutOfTimeError, Spectral, descend, descents
+from npga.tuning._spectral import ACCURACY, OutOfTimeError, Spectral, confirm, descend, descents
 from npga.tuning._tuning import Trial, Trials
 
 Array = NDArray[Any]
@@ -38,7 +37,7 @@ _ROWS = ("extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-i
 _STARTS = 2
 _DESCENT = 250
 _RESTARTS = 3
-_CONFIRMED = 200_000
+_CHECKED = 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +77,9 @@ class DesignedVersion(Version):
         return math.log(accuracy) / math.log(self.rate)
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, rate={self.rate:.6g}, {self.steps})".replace("Version(", "DesignedVersion(", 1)
+        return f"{super().__repr__()[:-1]}, rate={self.rate:.6g}, {self.steps})".replace(
+            "Version(", "DesignedVersion(", 1
+        )
 
 
 def design(
@@ -201,19 +202,18 @@ class _Drawing:
 
         def fits(trial: Trial) -> bool:
             pattern = _pattern(trial.version)
-            return trial.stage == "descent" and 0.0 < trial.rate < 1.0 and pattern.rounds <= most and max(pattern) <= degree
+            return (
+                trial.stage == "descent"
+                and 0.0 < trial.rate < 1.0
+                and pattern.rounds <= most
+                and max(pattern) <= degree
+            )
 
-        for trial in sorted(filter(fits, self.trials), key=price)[:20]:
-            row = trial.version.name != "designed"
-            if (row and trial.version.basis != "W") or (self.assumption_4 and not self._allowed(trial)):
+        for trial in sorted(filter(fits, self.trials), key=price)[:_CHECKED]:
+            if self.assumption_4 and not self._allowed(trial):
                 continue
             job = self._job(trial.version, Space(self.problem, trial.version))
-            check = job.rate(trial.version, trial.steps, seed=1)
-            run = measure(
-                self.problem, self.network, trial.version, trial.steps, self.solution.x, limit=_CONFIRMED
-            )
-            work = check.iterations + run.work
-            self.trials.append(Trial("confirm", trial.version, trial.steps, check.radius, run.iterations, work))
+            check, run = confirm(job, trial)
             if check.radius < 1.0 and math.isfinite(run.iterations):
                 return self._version(trial, check.radius, run.iterations, begun)
         raise InputError(
@@ -236,7 +236,7 @@ class _Drawing:
             steps=trial.steps,
             rate=radius,
             trials=self.trials,
-            message=f"With its steps it {place}{kept}. Spectral radius {radius:.6g}; a run reached 1e-08 in "
+            message=f"With its steps it {place}{kept}. Spectral radius {radius:.6g}; a run reached {ACCURACY:g} in "
             f"{measured:.0f} iterations of {trial.version.rounds} rounds.",
             seconds=time.perf_counter() - begun,
             measured=measured,

@@ -65,8 +65,8 @@ class DesignSpace:
     pattern
         Degrees of D, C and B^2.
     assumption_4
-        Keep to Assumption 4: scale B^2 and C down to B^2 <= I and C < I, D towards I until its diagonal is not negative,
-        and forbid what scaling cannot mend.
+        Keep to Assumption 4: scale B^2 and C down to B^2 <= I and C < I, and D towards I until its diagonal is not
+        negative; forbid what scaling cannot mend.
     """
 
     problem: Problem
@@ -77,8 +77,8 @@ class DesignSpace:
     @cached_property
     def _kernel(self) -> Array:
         """Eigenvalues of K / kappa off the consensus direction."""
-        values: Array = 1.0 - self.network.spectrum[:-1]
-        return values / self._kappa
+        values: Array = (1.0 - self.network.spectrum[:-1]) / self._kappa
+        return values
 
     @cached_property
     def _kappa(self) -> float:
@@ -87,7 +87,7 @@ class DesignSpace:
     @property
     def sizes(self) -> Array:
         """Edges of a first simplex."""
-        return np.r_[0.2, 0.2, 0.1, np.full(sum(self.pattern), 0.1)]
+        return np.array([0.2, 0.2, 0.1, *[0.1] * sum(self.pattern)])
 
     def _bounds(self) -> tuple[Array, Array]:
         low, high = np.array([_LOG_A, _LOG_B, _THETA, *[_COEFFICIENT] * sum(self.pattern)]).T
@@ -101,7 +101,9 @@ class DesignSpace:
         if not b.any():
             return math.inf
         if self.assumption_4:
-            lowest = [self._on_spectrum(b).min(initial=1.0)] + ([self._on_spectrum(c).min(initial=1.0)] if c.any() else [])
+            lowest = [self._on_spectrum(b).min(initial=1.0)] + (
+                [self._on_spectrum(c).min(initial=1.0)] if c.any() else []
+            )
             if min(lowest) < _STRICT or self._off_diagonal(d) < 0.0:
                 return math.inf
             _, scaled_c, scaled_d = self._admissible(b, c, d)
@@ -147,7 +149,7 @@ class DesignSpace:
     def _matrix(self, d: Array) -> Array:
         """D - I as a dense matrix."""
         K = (np.eye(self.network.n) - self.network.W.toarray()) / self._kappa
-        power, total = np.eye(self.network.n), np.zeros_like(K)
+        power, total = np.eye(self.network.n), np.zeros((self.network.n, self.network.n))
         for value in d:
             power = power @ K
             total += value * power

@@ -26,7 +26,8 @@ from npga.steps import Steps
 
 Array = NDArray[Any]
 
-# Eigenvalues 0 and 1 of P and Q are indicators and zero functions, limits of quadratics whose weight is at these bounds.
+# Eigenvalues 0 and 1 of P and Q belong to indicators and zero functions, limits of quadratics with weights at these
+# bounds.
 _LARGE = 1e30
 
 

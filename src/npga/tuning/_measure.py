@@ -44,7 +44,10 @@ class Measured:
 
     @property
     def score(self) -> float:
-        """Iterations to the target, and a penalty when three more digits take more than half as many again; inf without them."""
+        """Iterations to the target, and a penalty when three more digits take more than half as many again.
+
+        Infinite when these digits were never reached.
+        """
         if not math.isfinite(self.beyond):
             return self.beyond
         return self.iterations + 0.2 * max(self.beyond - 1.5 * self.iterations, 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from npga.solver import method_for
 from npga.steps import Steps
 
 Array = NDArray[Any]
-Stretch = Callable[[Array, int], Array]
 
 # Ritz values are looked at when the Krylov space has these dimensions; the last one is the largest.
 _LOOKS = (4, 6, 8, 12, 16, 24)
@@ -88,7 +88,7 @@ def rate(
     begun = stretch(start, m)
     work = m
     while True:
-        found, settled, dimension, slow = _arnoldi(lambda u, m=m: stretch(u, m), begun, tolerance)
+        found, settled, dimension, slow = _arnoldi(partial(stretch, m=m), begun, tolerance)
         work += m * dimension
         radius = float(found ** (1.0 / m))
         if settled or found > 10.0 or m >= _LONGEST or radius > cutoff:
@@ -101,7 +101,7 @@ def _length(radius: float) -> int:
     return int(np.clip(-0.5 / np.log(np.clip(radius, 1e-3, 1.0 - 1e-7)), _SHORTEST, _LONGEST))
 
 
-def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Stretch, int]:
+def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Callable[..., Array], int]:
     """U -> J^m u for u = (x, lam, z) flattened, and the length of u."""
     method = method_for(linear, network, version, steps)
     d, dual = linear.d, linear.n * linear.p
@@ -117,9 +117,7 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
     return apply, d + 2 * dual
 
 
-def _arnoldi(
-    apply: Callable[[Array], Array], start: Array, tolerance: float
-) -> tuple[float, bool, int, Array | None]:
+def _arnoldi(apply: Callable[[Array], Array], start: Array, tolerance: float) -> tuple[float, bool, int, Array | None]:
     """Largest modulus among the Ritz values, whether its residual is small, the dimension, and the slow modes."""
     if not np.abs(start).max() < 1e150:
         return np.inf, True, 0, None

@@ -92,7 +92,8 @@ class Runner:
 
 def halve(runners: list[Runner], first: int, trials: Trials, budget: Budget, stage: str) -> list[Runner]:
     """Run all, keep the better third, run these twice as long, until one is left; returns all, best first."""
-    length, left = first, []
+    length = first
+    left: list[Runner] = []
     while True:
         for runner in runners:
             work = runner.run(length)
@@ -133,8 +134,8 @@ def tune_search(
             raise
     if not winner.kkt < winner.first:
         raise InputError(
-            f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or use "
-            "network.lazy()"
+            f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "
+            "use network.lazy()"
         )
     return Tuning(
         winner.version,

@@ -134,6 +134,7 @@ def _solution(result: Result, journey: Journey | None) -> Solution:
     values["message"] = (
         f"{result.message} Steps were chosen: {result.method} with alpha = {s.alpha:.3g}, beta = {s.beta:.3g}, gamma = "
         f"{s.gamma:.3g}, theta = {s.theta:.3g}, after {len(search.trials)} trials; steps that were not "
-        f"taken cost another {search.iterations} iterations and {search.rounds} rounds; changed {len(search.changes)} times on the way."
+        f"taken cost another {search.iterations} iterations and {search.rounds} rounds; changed {len(search.changes)} "
+        "times on the way."
     )
     return Solution(**values, search=search)

@@ -42,8 +42,8 @@ class Space:
     Parameters
     ----------
     problem, version
-        They fix the units, and which constants are free: presets fix some steps, NIDS and DLM have a constant c. (That of
-        P2D2 only rescales gamma, so it stays as it is.)
+        They fix the units, and which constants are free: presets fix some steps, NIDS and DLM have a constant c.
+        (That of P2D2 only rescales gamma, so it stays as it is.)
     gamma_max
         Largest gamma; 1 keeps to the theorems' box.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._budget import Budget
 from npga.tuning._linearise import Linearisation
-from npga.tuning._measure import measure
+from npga.tuning._measure import Measured, measure
 from npga.tuning._rate import Rate, rate
 from npga.tuning._search import Runner, halve
 from npga.tuning._space import SearchSpace, Space
@@ -33,7 +34,9 @@ _FIRST = 60
 _STARTS = 2
 _DESCENT = 100
 _POLISH = 60
-_ACCURACY = 1e-8
+ACCURACY = 1e-8
+_CHECKED = 5
+_CONFIRMED = 200_000
 # Accuracy of a radius that is only compared with others.
 _SKETCH = 1e-3
 # Worse than any radius.
@@ -107,7 +110,7 @@ class Spectral:
         if self.budget.spent:
             raise OutOfTimeError
         version, steps = self.space.decode(point)
-        found = measure(self.problem, self.network, version, steps, self.solution.x, _ACCURACY, limit)
+        found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.tell("run", len(self.trials), found.iterations)
         return math.log10(found.score if math.isfinite(found.score) else 10.0 * limit)
@@ -115,7 +118,7 @@ class Spectral:
     def search(self, space: Space, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
         best = descents(self, space, seed)
-        predicted = math.log(_ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
+        predicted = math.log(ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
         limit = int(min(4.0 * predicted + 500, 100_000))
         runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best)]
         descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH)
@@ -161,48 +164,56 @@ def tune_spectral(
     solution = solve_centrally(problem) if solution is None else solution
     space = Space(problem, version) if gamma_max is None else Space(problem, version, gamma_max)
     job = Spectral(problem, network, version, solution, space, budget)
-    try:
+    with suppress(OutOfTimeError, KeyboardInterrupt):  # what was found so far is in the trials
         job.search(space, seed)
-    except (OutOfTimeError, KeyboardInterrupt):
-        pass
     return _conclude(job, begun)
 
 
 def _conclude(job: Spectral, begun: float) -> Tuning:
-    """The best trial, checked again: its radius with another start vector, its run, and its standing in the theory."""
-    ran = [t for t in job.trials if math.isfinite(t.iterations)]
-    stable = [t for t in job.trials if t.rate < 1.0]
-    best = min(ran, key=lambda t: t.iterations) if ran else min(stable, key=lambda t: t.rate, default=None)
-    if best is None:
-        raise InputError(
-            f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
-            "network.lazy(), or method='theorem'"
-        )
-    check = job.rate(best.version, best.steps, seed=1)
-    confirmed = measure(job.problem, job.network, best.version, best.steps, job.solution.x, _ACCURACY, 200_000)
-    work = check.iterations + confirmed.work
-    job.trials.append(Trial("confirm", best.version, best.steps, check.radius, confirmed.iterations, work))
-    covered = certify(job.problem, job.network, best.version, best.steps).covered
-    return Tuning(
-        best.version,
-        best.steps,
-        job.network,
-        "spectral",
-        check.radius,
-        job.trials,
-        _message(job, check, confirmed.iterations, covered),
-        time.perf_counter() - begun,
-        confirmed.iterations,
+    """The best trial that holds up: its radius with another start vector, and its run."""
+    for best in _candidates(job.trials):
+        check, run = confirm(job, best)
+        if check.radius < 1.0 and math.isfinite(run.iterations):
+            covered = certify(job.problem, job.network, best.version, best.steps).covered
+            return Tuning(
+                best.version,
+                best.steps,
+                job.network,
+                "spectral",
+                check.radius,
+                job.trials,
+                _message(job, check, run.iterations, covered),
+                time.perf_counter() - begun,
+                run.iterations,
+            )
+    raise InputError(
+        f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
+        "network.lazy(), or method='theorem'"
     )
+
+
+def _candidates(trials: Trials) -> list[Trial]:
+    """Trials by what they promise: measured runs first, then radii, then short runs; a few of each."""
+    ran = sorted((t for t in trials if math.isfinite(t.iterations)), key=lambda t: t.iterations)
+    stable = sorted((t for t in trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
+    short = sorted((t for t in trials if t.stage == "sample" and t.rate < 1.0), key=lambda t: (-t.work, t.rate))
+    return [*ran[:_CHECKED], *stable[:_CHECKED], *short[:_CHECKED]]
+
+
+def confirm(job: Spectral, trial: Trial) -> tuple[Rate, Measured]:
+    """Compute a radius again with another start vector, and run; both are added to the table."""
+    check = job.rate(trial.version, trial.steps, seed=1)
+    run = measure(job.problem, job.network, trial.version, trial.steps, job.solution.x, ACCURACY, _CONFIRMED)
+    work = check.iterations + run.work
+    job.trials.append(Trial("confirm", trial.version, trial.steps, check.radius, run.iterations, work))
+    return check, run
 
 
 def _message(job: Spectral, check: Rate, measured: float, covered: bool) -> str:
     place = "These steps lie within a theorem." if covered else "These steps lie outside every theorem."
     how = "exact" if job.linearisation.exact else "linearised at the solution"
     sure = "" if check.converged else ", an estimate that had not settled"
-    run = (
-        f"a run reached {_ACCURACY:g} in {measured:.0f} iterations"
-        if math.isfinite(measured)
-        else "no run confirmed it"
+    return (
+        f"{place} Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {ACCURACY:g} in {measured:.0f} "
+        "iterations."
     )
-    return f"{place} Spectral radius {check.radius:.6g} ({how}{sure}); {run}."

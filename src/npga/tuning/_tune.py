@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import overload
 
 from npga.errors import InputError, nearest
 from npga.networks import Network, Version
@@ -22,6 +23,38 @@ from npga.tuning._tuning import Ranking, Tuning
 METHODS = ("theorem", "spectral", "search")
 
 
+@overload
+def tune(
+    problem: Problem,
+    network: Network,
+    version: str | Version,
+    method: str = ...,
+    *,
+    versions: None = ...,
+    by: str = ...,
+    cost: tuple[float, float] | None = ...,
+    seed: int = ...,
+    max_seconds: float | None = ...,
+    reference: Reference | None = ...,
+    within_theorems: bool = ...,
+    progress: bool = ...,
+) -> Tuning: ...
+@overload
+def tune(
+    problem: Problem,
+    network: Network,
+    version: None = ...,
+    method: str = ...,
+    *,
+    versions: str | Sequence[str | Version],
+    by: str = ...,
+    cost: tuple[float, float] | None = ...,
+    seed: int = ...,
+    max_seconds: float | None = ...,
+    reference: Reference | None = ...,
+    within_theorems: bool = ...,
+    progress: bool = ...,
+) -> Ranking: ...
 def tune(
     problem: Problem,
     network: Network,
@@ -46,9 +79,9 @@ def tune(
     version
         The version to tune.
     method
-        "theorem" takes the certified steps that minimise the proved rate. "spectral" minimises the spectral radius of the
-        iteration at the solution, then chooses among the best by real runs; it needs a centralised solution and second
-        derivatives. "search" needs neither: trial runs with successive halving.
+        "theorem" takes the certified steps that minimise the proved rate. "spectral" minimises the spectral radius of
+        the iteration at the solution, then chooses among the best by real runs; it needs a centralised solution and
+        second derivatives. "search" needs neither: trial runs with successive halving.
     versions
         Instead of `version`: several of them, or "all"; the answer is a `Ranking`. A version for which nothing is found
         is left out.
@@ -61,8 +94,8 @@ def tune(
     reference
         A solution from `npga.reference`, so that it is not computed again.
     within_theorems
-        Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message says
-        that the steps lie outside the theorems.)
+        Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message
+        says that the steps lie outside the theorems.)
     progress
         Show progress (needs rich).
     """

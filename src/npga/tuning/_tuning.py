@@ -95,8 +95,8 @@ class Tuning:
     method
         "theorem", "spectral" or "search".
     rate
-        Contraction of |x - x*| per iteration: proved ("theorem"), the spectral radius ("spectral"), or measured over the
-        last trial ("search").
+        Contraction of |x - x*| per iteration: proved ("theorem"), the spectral radius ("spectral"), or measured over
+        the last trial ("search").
     trials
         What was tried.
     message

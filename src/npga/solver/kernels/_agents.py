@@ -134,11 +134,15 @@ def finish(low: Lowered, first: int, last: int, dual: Dual, scratch: int) -> flo
             add(mixed, coefficient(low.mixing.d, j, low.t), kept_rows(low, dual, j, first, last))
     else:
         mixed = v
+    lam = rows(low, dual.lam_prev, first, last)
+    if low.tiled:
+        functions.conj_prox(low.h, first * low.p, last * low.p, mixed, low.t, lam)
+    else:
+        for i in range(last - first):
+            own = part(mixed, i * low.p, (i + 1) * low.p)
+            functions.conj_prox(low.h, 0, low.p, own, low.t, part(lam, i * low.p, (i + 1) * low.p))
     total = number(low.t, 0)
-    for i in range(first, last):
-        lam = row(low, dual.lam_prev, i)
-        functions.conj_prox(low.h, 0, low.p, part(mixed, (i - first) * low.p, (i - first + 1) * low.p), low.t, lam)
-        for j in range(low.p):
-            total += lam[j]
+    for j in range(len(lam)):
+        total += lam[j]
     open_message(low, first, last, dual, dual.lam_prev, dual.lam, dual.reply)
     return total  # type: ignore[no-any-return]

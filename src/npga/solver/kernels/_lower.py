@@ -101,6 +101,13 @@ class LoweredFunction:
         a, b, c = self.columns(prepare, np.array([t]))[..., 0]
         return replace(self, a=np.ascontiguousarray(a), b=np.ascontiguousarray(b), c=np.ascontiguousarray(c))
 
+    def repeated(self, count: int) -> LoweredFunction:
+        """The sum of `count` copies, each of coordinates of its own, of a function with a single segment."""
+        a, b, c = (np.tile(column, count) for column in (self.a, self.b, self.c))
+        segments = self.segments.copy()
+        segments[0, table.STOP] = len(a)
+        return replace(self, segments=segments, a=a, b=b, c=c)
+
     @property
     def is_separable(self) -> bool:
         """Whether every segment is a sum over coordinates."""

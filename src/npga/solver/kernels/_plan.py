@@ -22,6 +22,8 @@ from npga.steps import Steps
 Array = NDArray[Any]
 # A group of agents shares this much of the second-level cache: matrices, and about six dual rows each.
 _GROUP_BYTES = 1 << 19
+# Rows shorter than this are joined, up to so many numbers, for a prox of h* without loops of a few steps.
+_SHORT, _TILE = 64, 4096
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,14 @@ class Plan:
         kind = problem.dtype.type
         self._g = own.g.prepared(prepare_prox, steps.alpha)
         self._h = own.h.prepared(prepare_conj_prox, steps.beta / problem.n)
+        tiled = (
+            len(self._h.segments) == 1
+            and self._h.is_separable
+            and problem.p < _SHORT
+            and problem.n * problem.p <= _TILE
+        )
+        if tiled:
+            self._h = self._h.repeated(problem.n)
         b, c, d = (int(row.ctypes.data) for row in self._coefficients)
         self.lowered = Lowered(
             n=problem.n,
@@ -143,6 +153,7 @@ class Plan:
             f=own.f.table(),
             g=self._g.table(),
             h=self._h.table(),
+            tiled=int(tiled),
             groups=own.groups.ctypes.data,
             group_count=len(own.groups) - 1,
             f_bounds=own.f_bounds.ctypes.data,
@@ -153,7 +164,7 @@ class Plan:
         codes, numbers = pack(self.lowered)
         self.packed = codes, numbers.astype(problem.dtype)
         # The functions as they are, for measurements, whose proximal steps are others.
-        self.plain, _ = pack(self.lowered._replace(g=own.g.table(), h=own.h.table()))
+        self.plain, _ = pack(self.lowered._replace(g=own.g.table(), h=own.h.table(), tiled=0))
 
 
 def _neighbour_lists(network: Network, weights: Array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:

@@ -29,6 +29,8 @@ class Lowered(NamedTuple):
         One row of the matrix table per agent, and the coordinates offsets[i] to offsets[i + 1] that it owns.
     f, g, h
         The functions, g and h with columns prepared for the prox of g with step alpha and of h* with step t.
+    tiled
+        Whether h is repeated for every agent, so that its prox is one loop over many short rows.
     groups, group_count
         Agents are visited in groups groups[k] to groups[k + 1] that fit the cache together.
     f_bounds, g_bounds
@@ -50,6 +52,7 @@ class Lowered(NamedTuple):
     f: Table
     g: Table
     h: Table
+    tiled: int
     groups: int
     group_count: int
     f_bounds: int
@@ -71,7 +74,7 @@ def pack(low: Lowered) -> tuple[Array, Array]:
     """The numbers of a tuple as two arrays, which loops over threads can share."""
     steps = np.array([low.alpha, low.beta, low.theta, low.t])
     codes = [low.n, low.p, low.d, low.size, low.matrices, low.offsets, low.groups, low.group_count]
-    codes += [low.f_bounds, low.g_bounds, *low.f, *low.g, *low.h, *low.links, *low.mixing]
+    codes += [low.f_bounds, low.g_bounds, *low.f, *low.g, *low.h, *low.links, *low.mixing, low.tiled]
     return np.array(codes, np.int64), steps
 
 
@@ -89,8 +92,8 @@ def unpack(codes: Any, steps: Any) -> Lowered:
     mixing = Mixing(c[k + 3], c[k + 4], c[k + 5], c[k + 6], c[k + 7])
     f, g, h = _table(codes, 10), _table(codes, 17), _table(codes, 24)
     return Lowered(
-        c[0], c[1], c[2], c[3], steps[0], steps[1], steps[2], steps[3], c[4], c[5], f, g, h, c[6], c[7], c[8], c[9],
-        links, mixing,
+        c[0], c[1], c[2], c[3], steps[0], steps[1], steps[2], steps[3], c[4], c[5], f, g, h, c[39], c[6], c[7], c[8],
+        c[9], links, mixing,
     )  # fmt: skip
 
 

@@ -1,0 +1,198 @@
+"""The measurements, each a function that returns numbers for the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+
+import numba
+import numpy as np
+
+import npga
+from baselines import Jax, Naive
+from cases import CASES, Case, traffic
+from npga.solver import Npga, batch, method_for
+from timing import Contender, race, read_bandwidth
+
+EXTRA = npga.version("extra")
+
+
+def compare(case, repeats, seconds, bandwidth):
+    """One row of the table: naive, vectorised, JAX and ours on one thread and on all."""
+    problem, network, steps = case.build()
+    zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
+    naive, vectorised = Naive(problem, network, steps), Npga(problem, network, EXTRA, steps)
+    contenders = {"naive": naive.run, "vectorised": lambda k: vectorised.advance(vectorised.start(*zero), k)}
+    notes = []
+    try:
+        jax = Jax(problem, network, steps)
+        contenders["jax"] = lambda k: jax.run(k)[1].sum()
+    except ImportError as error:
+        notes.append(f"JAX is not installed ({error})")
+    compiled = {}
+    for threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
+        numba.set_num_threads(threads)
+        compiled[threads] = method_for(problem, network, EXTRA, steps, "compiled")
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    for threads, method in compiled.items():
+        if threads == 1 or method.order.threads > 1:
+            contenders[f"ours-{threads}"] = lambda k, m=method: m.advance(m.start(*zero), k)
+    _check(contenders, naive, compiled[1], zero)
+    found = race([Contender(name, run) for name, run in contenders.items()], repeats, seconds)
+    row = {"shape": [problem.n, problem.p, problem.d], "traffic": traffic(problem), "times": found, "notes": notes}
+    row["schedule"] = compiled[max(compiled)].order.name
+    for name in found:
+        if name.startswith("ours"):
+            threads = int(name.split("-")[1])
+            row[f"{name} of bandwidth"] = row["traffic"] / found[name]["best"] / bandwidth[str(threads)]
+    return row
+
+
+def _check(contenders, naive, method, zero):
+    """All run the same iteration: after three of them the iterates agree."""
+    x, lam = naive.run(3)
+    state = method.advance(method.start(*zero), 3)
+    assert np.allclose(state.x, x, rtol=1e-10, atol=1e-13)
+    assert np.allclose(state.lam, lam, rtol=1e-10, atol=1e-13)
+    if "jax" in contenders:
+        assert np.isclose(contenders["jax"](3), lam.sum(), rtol=1e-6, atol=1e-9)
+
+
+def bandwidths():
+    """The memory's pace on one thread and on all."""
+    return {str(k): read_bandwidth(k) for k in sorted({1, numba.config.NUMBA_NUM_THREADS})}
+
+
+def tuning(repeats, seconds):
+    """Combination-iterations per second at S, 512 combinations together and one after another."""
+    problem, network, steps = CASES["S"].build()
+    grid = np.random.default_rng(0).uniform(0.3, 1.0, (512, 3))
+    combos = [replace(steps, alpha=steps.alpha * a, beta=steps.beta * b, gamma=c) for a, b, c in grid]
+    together = batch(problem, network, EXTRA, combos, path="lanes")
+    zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
+    compiled, plain = method_for(problem, network, EXTRA, combos[0], "compiled"), Npga(problem, network, EXTRA, combos[0])
+    found = race(
+        [
+            Contender("together", together.advance),
+            Contender("one after another", lambda k: compiled.advance(compiled.start(*zero), k)),
+            Contender("vectorised", lambda k: plain.advance(plain.start(*zero), k)),
+        ],
+        repeats,
+        seconds,
+    )
+    rates = {name: (512 if name == "together" else 1) / row["best"] for name, row in found.items()}
+    return {"combination-iterations per second": rates, "ratio": rates["together"] / rates["one after another"]}
+
+
+def tracing(repeats):
+    """What recording on the default grid costs, as a part of the run."""
+    out = {}
+    for name, iterations in (("S", 40_000), ("M", 10_000), ("M2", 3_000)):
+        problem, network, steps = CASES[name].build()
+        times = {"default": [], "ends only": []}
+        for turn in range(repeats + 1):
+            for kind, every in (("default", None), ("ends only", iterations)):
+                begun = time.perf_counter()
+                npga.solve(problem, network, "extra", steps, tol=None, max_iters=iterations, record_every=every)
+                if turn:
+                    times[kind].append(time.perf_counter() - begun)
+        best = {kind: min(values) for kind, values in times.items()}
+        median = {kind: float(np.median(values)) for kind, values in times.items()}
+        out[name] = {
+            "iterations": iterations,
+            "best": best["default"] / best["ends only"] - 1.0,
+            "median": median["default"] / median["ends only"] - 1.0,
+        }
+    return out
+
+
+def growth(repeats, seconds):
+    """Seconds of an iteration as n, p or d grows, and the exponents of a fit on logarithms."""
+    axes = {
+        "n": [Case("n", n, 100, 5 * n, degree=8) for n in (32, 128, 512, 2048)],
+        "p": [Case("p", 32, p, 160, degree=8) for p in (64, 256, 1024, 4096)],
+        "d": [Case("d", 32, 200, 32 * d, degree=8) for d in (4, 16, 64, 256)],
+    }
+    out = {}
+    for axis, cases in axes.items():
+        sizes = [getattr(case, axis) for case in cases]
+        curves = {"ours": [], "vectorised": []}
+        for case in cases:
+            problem, network, steps = case.build()
+            zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
+            numba.set_num_threads(1)
+            ours, plain = method_for(problem, network, EXTRA, steps, "compiled"), Npga(problem, network, EXTRA, steps)
+            numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+            runs = {"ours": ours, "vectorised": plain}
+            found = race(
+                [Contender(k, lambda c, m=m: m.advance(m.start(*zero), c)) for k, m in runs.items()], repeats, seconds
+            )
+            for kind in curves:
+                curves[kind].append(found[kind]["best"])
+        fit = {kind: float(np.polyfit(np.log(sizes), np.log(times), 1)[0]) for kind, times in curves.items()}
+        last = {k: float(np.log(t[-1] / t[-2]) / np.log(sizes[-1] / sizes[-2])) for k, t in curves.items()}
+        out[axis] = {"sizes": sizes, "seconds": curves, "exponent": fit, "exponent of the last step": last}
+    return out
+
+
+def memory(case=None):
+    """Peak memory of a run at L beyond what was there before the data, in a process of its own."""
+    code = """
+import json, resource, sys
+sys.path.insert(0, "benchmarks")
+import numpy as np, numba, npga
+from cases import CASES, Case
+from npga.solver import method_for
+def run(case, count):
+    problem, network, steps = case.build()
+    return npga.solve(problem, network, "extra", steps, tol=None, max_iters=count), problem
+run(Case("warm", 4, 8000, 160), 3)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+result, problem = run(CASES["L"], 12)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+A = sum(agent.A.nbytes for agent in problem.agents)
+print(json.dumps({"A": A, "n x p": result.lam.nbytes, "peak": peak - before, "path": result.path}))
+"""
+    found = json.loads(_python(code))
+    found["limit"] = 1.3 * found["A"] + 6 * found["n x p"]
+    return found
+
+
+FIRST_SOLVE = """
+import time; begun = time.perf_counter()
+import npga
+imported = time.perf_counter() - begun
+import sys; sys.path.insert(0, "benchmarks")
+from cases import CASES
+problem, network, steps = CASES["S"].build()
+begun = time.perf_counter()
+result = npga.solve(problem, network, "extra", steps, max_iters=1000)
+assert result.path == "compiled"
+print(imported, time.perf_counter() - begun)
+"""
+
+
+def start_up():
+    """Seconds of `import npga`, and of the first solve in a fresh process, without and with a cache of kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [[float(word) for word in _python(FIRST_SOLVE, NUMBA_CACHE_DIR=folder).split()] for _ in range(4)]
+    return {
+        "import": min(row[0] for row in rows),
+        "first solve, cold": rows[0][1],
+        "first solve, warm": min(row[1] for row in rows[1:]),
+    }
+
+
+def _python(code, **environment):
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=os.environ | environment, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout.strip()

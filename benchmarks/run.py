@@ -1,0 +1,71 @@
+"""Run the benchmarks: `python benchmarks/run.py`, or `make bench`.
+
+Writes benchmarks.json and benchmarks.png; with --write-docs also docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import alternatives  # noqa: E402
+import measurements  # noqa: E402
+import report  # noqa: E402
+from cases import CASES  # noqa: E402
+
+
+def main():
+    options = arguments()
+    repeats, seconds = (3, 0.1) if options.quick else (options.repeats, options.seconds)
+    results = {"cores": os.cpu_count(), "repeats": repeats, "seconds": seconds, "cases": {}}
+    results["bandwidth"] = measurements.bandwidths()
+    print("read bandwidth", {k: f"{v / 1e9:.1f} GB/s" for k, v in results["bandwidth"].items()}, flush=True)
+    names = options.case or [name for name in CASES if not (options.quick and name in ("L", "sparse"))]
+    for name in names:
+        results["cases"][name] = measurements.compare(CASES[name], repeats, seconds, results["bandwidth"])
+        print(report.case_table({"cases": {name: results["cases"][name]}}).splitlines()[-1], flush=True)
+    if not options.case:
+        extras(results, repeats, seconds, options.quick)
+        print(report.verdicts(results))
+    report.write(results, options.out)
+    if options.write_docs:
+        if options.case or options.quick:
+            sys.exit("--write-docs needs the whole run: leave --case and --quick out")
+        page = report.markdown(results, (HERE / "template.md").read_text())
+        (HERE.parent / "docs" / "benchmarks.md").write_text(page)
+
+
+def extras(results, repeats, seconds, quick):
+    """Everything that is not a row of the table."""
+    results["tuning"] = measurements.tuning(repeats, seconds)
+    print("tuning", json.dumps(results["tuning"]), flush=True)
+    results["tracing"] = measurements.tracing(repeats)
+    print("tracing", json.dumps(results["tracing"]), flush=True)
+    results["start-up"] = measurements.start_up()
+    print("start-up", json.dumps(results["start-up"]), flush=True)
+    results["growth"] = measurements.growth(max(2, repeats // 2), min(seconds, 0.2))
+    results["alternatives"] = {name: alternatives.time_to_tolerance(name, repeats) for name in ("S", "M")}
+    results["libraries"] = alternatives.libraries()
+    if not quick:
+        results["memory"] = measurements.memory()
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only this row of the table; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="short turns, without the two largest cases")
+    parser.add_argument("--repeats", type=int, default=7, help="turns of each contender")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
+    parser.add_argument("--out", default=str(HERE.parent / "out"), help="folder for the JSON and the plot")
+    parser.add_argument("--write-docs", action="store_true", help="fill benchmarks/template.md into docs/benchmarks.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Clocks: interleaved repeats, and the memory's pace measured like STREAM."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+
+@dataclass
+class Contender:
+    """Something that runs a number of iterations; `iterations` is chosen so that a turn takes about `seconds`."""
+
+    name: str
+    run: object
+    iterations: int = 1
+    times: list = None
+
+    def calibrate(self, seconds):
+        """Warm up, then choose the number of iterations of a turn."""
+        self.run(1)
+        begun = time.perf_counter()
+        self.run(2)
+        one = (time.perf_counter() - begun) / 2
+        self.iterations = max(1, min(200_000, int(seconds / max(one, 1e-7))))
+        if one < 1e-3:
+            begun = time.perf_counter()
+            self.run(self.iterations)
+            one = (time.perf_counter() - begun) / self.iterations
+            self.iterations = max(1, min(2_000_000, int(seconds / max(one, 1e-7))))
+        self.times = []
+
+    def turn(self):
+        """Time one turn."""
+        begun = time.perf_counter()
+        self.run(self.iterations)
+        self.times.append((time.perf_counter() - begun) / self.iterations)
+
+    @property
+    def best(self):
+        """Seconds of an iteration, best turn."""
+        return float(np.min(self.times))
+
+    @property
+    def median(self):
+        """Seconds of an iteration, median turn."""
+        return float(np.median(self.times))
+
+
+def race(contenders, repeats, seconds):
+    """Let all take turns, so that a slow minute of the machine hits all of them."""
+    for contender in contenders:
+        contender.calibrate(seconds)
+    for _ in range(repeats):
+        for contender in contenders:
+            contender.turn()
+    return {c.name: {"best": c.best, "median": c.median, "iterations": c.iterations} for c in contenders}
+
+
+@numba.njit(fastmath=True, nogil=True)
+def _sum(x):
+    total = 0.0
+    for value in x:
+        total += value
+    return total
+
+
+def read_bandwidth(threads, repeats=5, megabytes=1024):
+    """Bytes per second that `threads` threads read from memory, best of several."""
+    parts = np.array_split(np.ones(megabytes * (1 << 20) // 8), threads)
+    _sum(parts[0][:8])
+    best = 0.0
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(repeats):
+            begun = time.perf_counter()
+            list(pool.map(_sum, parts))
+            best = max(best, sum(part.nbytes for part in parts) / (time.perf_counter() - begun))
+    return best
