@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: run test test-slow lint format clean
+.PHONY: run test test-slow bench lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -16,14 +16,17 @@ $(VENV)/.installed-%: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
-run: $(VENV)/.installed-all  ## the worked example: solve, compare versions, draw out/example.png
-	$(BIN)/python examples/quickstart.py --out $(OUT)
+run: $(VENV)/.installed-all  ## the paper's experiments: tables, figures and a summary in out/ (RUN_ARGS: see npga reproduce --help)
+	$(BIN)/npga reproduce --out $(OUT) $(RUN_ARGS)
 
 test: $(VENV)/.installed-test  ## the whole default test suite
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-test  ## the tests that take minutes
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-bench  ## benchmarks: table, plot and JSON in out/ (BENCH_ARGS=--quick, --write-docs)
+	$(BIN)/python benchmarks/run.py --out $(OUT) $(BENCH_ARGS)
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict typing
 	$(BIN)/ruff format --check .

@@ -73,6 +73,6 @@ def libraries():
     for module in ("decent_bench", "disropt"):
         try:
             found[module] = getattr(importlib.import_module(module), "__version__", "installed")
-        except Exception as error:  # noqa: BLE001 - a broken installation raises anything
+        except Exception as error:
             found[module] = f"not available: {type(error).__name__}: {error}"
     return found

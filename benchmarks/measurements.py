@@ -17,7 +17,7 @@ import npga
 from baselines import Jax, Naive
 from cases import CASES, Case, traffic
 from npga.solver import Npga, batch, method_for
-from timing import Contender, race, read_bandwidth
+from timing import Contender, Continued, race, read_bandwidth
 
 EXTRA = npga.version("extra")
 
@@ -27,7 +27,7 @@ def compare(case, repeats, seconds, bandwidth):
     problem, network, steps = case.build()
     zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
     naive, vectorised = Naive(problem, network, steps), Npga(problem, network, EXTRA, steps)
-    contenders = {"naive": naive.run, "vectorised": lambda k: vectorised.advance(vectorised.start(*zero), k)}
+    contenders = {"naive": naive.run, "vectorised": Continued(vectorised)}
     notes = []
     try:
         jax = Jax(problem, network, steps)
@@ -41,7 +41,7 @@ def compare(case, repeats, seconds, bandwidth):
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     for threads, method in compiled.items():
         if threads == 1 or method.order.threads > 1:
-            contenders[f"ours-{threads}"] = lambda k, m=method: m.advance(m.start(*zero), k)
+            contenders[f"ours-{threads}"] = Continued(method)
     _check(contenders, naive, compiled[1], zero)
     found = race([Contender(name, run) for name, run in contenders.items()], repeats, seconds)
     row = {"shape": [problem.n, problem.p, problem.d], "traffic": traffic(problem), "times": found, "notes": notes}
@@ -74,13 +74,15 @@ def tuning(repeats, seconds):
     grid = np.random.default_rng(0).uniform(0.3, 1.0, (512, 3))
     combos = [replace(steps, alpha=steps.alpha * a, beta=steps.beta * b, gamma=c) for a, b, c in grid]
     together = batch(problem, network, EXTRA, combos, path="lanes")
-    zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
-    compiled, plain = method_for(problem, network, EXTRA, combos[0], "compiled"), Npga(problem, network, EXTRA, combos[0])
+    compiled, plain = (
+        method_for(problem, network, EXTRA, combos[0], "compiled"),
+        Npga(problem, network, EXTRA, combos[0]),
+    )
     found = race(
         [
             Contender("together", together.advance),
-            Contender("one after another", lambda k: compiled.advance(compiled.start(*zero), k)),
-            Contender("vectorised", lambda k: plain.advance(plain.start(*zero), k)),
+            Contender("one after another", Continued(compiled)),
+            Contender("vectorised", Continued(plain)),
         ],
         repeats,
         seconds,
@@ -124,13 +126,14 @@ def growth(repeats, seconds):
         curves = {"ours": [], "vectorised": []}
         for case in cases:
             problem, network, steps = case.build()
-            zero = np.zeros(problem.d), np.zeros((problem.n, problem.p))
             numba.set_num_threads(1)
             ours, plain = method_for(problem, network, EXTRA, steps, "compiled"), Npga(problem, network, EXTRA, steps)
             numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
             runs = {"ours": ours, "vectorised": plain}
             found = race(
-                [Contender(k, lambda c, m=m: m.advance(m.start(*zero), c)) for k, m in runs.items()], repeats, seconds
+                [Contender(k, lambda c, m=m, at=zero: m.advance(m.start(*at), c)) for k, m in runs.items()],
+                repeats,
+                seconds,
             )
             for kind in curves:
                 curves[kind].append(found[kind]["best"])
@@ -140,7 +143,7 @@ def growth(repeats, seconds):
     return out
 
 
-def memory(case=None):
+def memory():
     """Peak memory of a run at L beyond what was there before the data, in a process of its own."""
     code = """
 import json, resource, sys
@@ -191,7 +194,12 @@ def start_up():
 def _python(code, **environment):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=os.environ | environment, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=os.environ | environment,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(done.stderr)

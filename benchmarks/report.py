@@ -24,7 +24,9 @@ def show(seconds):
 
 def case_table(results):
     """Ratios to the naive loop, best turns; medians in brackets."""
-    head = "| case | n, p, d | naive loop | vectorised NumPy | JAX | ours, 1 thread | ours, all threads | of bandwidth |"
+    head = (
+        "| case | n, p, d | naive loop | vectorised NumPy | JAX | ours, 1 thread | ours, all threads | of bandwidth |"
+    )
     lines = [head, "|---|---|---|---|---|---|---|---|"]
     for name, row in results["cases"].items():
         times = row["times"]
@@ -66,7 +68,11 @@ def verdicts(results):
         ratio = results["tuning"]["ratio"]
         line("tuning at S: at least 5 x one after another", f"{ratio:.3g} x", ratio >= 5)
     for name, row in results.get("tracing", {}).items():
-        line(f"tracing at {name} ({row['iterations']:,} iterations): below 5 %", f"{row['median']:.1%}", row["median"] < 0.05)
+        line(
+            f"tracing at {name} ({row['iterations']:,} iterations): below 5 %",
+            f"{row['median']:.1%}",
+            row["median"] < 0.05,
+        )
     if "memory" in results:
         row = results["memory"]
         text = f"{row['peak'] / 2**20:,.0f} MB of {row['limit'] / 2**20:,.0f} MB"
@@ -103,7 +109,8 @@ def markdown(results, template):
     """The page: the template with its tables filled in."""
     bandwidth = results["bandwidth"]
     machine = f"{results['cores']} cores, " + ", ".join(
-        f"{value / 1e9:.1f} GB/s read on {threads} thread{'s' * (threads != '1')}" for threads, value in bandwidth.items()
+        f"{value / 1e9:.1f} GB/s read on {threads} thread{'s' * (threads != '1')}"
+        for threads, value in bandwidth.items()
     )
     rates = results["tuning"]["combination-iterations per second"]
     fill = {
@@ -152,9 +159,12 @@ def write(results, folder):
     left.legend()
     for axis, row in results.get("growth", {}).items():
         line = right.loglog(row["sizes"], row["seconds"]["ours"], "o-", label=f"ours, {axis}")[0]
-        right.loglog(row["sizes"], row["seconds"]["vectorised"], "s:", color=line.get_color(), label=f"vectorised, {axis}")
+        right.loglog(
+            row["sizes"], row["seconds"]["vectorised"], "s:", color=line.get_color(), label=f"vectorised, {axis}"
+        )
     right.set_xlabel("size")
     right.set_ylabel("seconds of an iteration")
-    right.legend(fontsize=8)
+    if results.get("growth"):
+        right.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(folder / "benchmarks.png", dpi=150)

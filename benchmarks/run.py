@@ -58,7 +58,9 @@ def extras(results, repeats, seconds, quick):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", action="append", choices=list(CASES), help="only this row of the table; may be repeated")
+    parser.add_argument(
+        "--case", action="append", choices=list(CASES), help="only this row of the table; may be repeated"
+    )
     parser.add_argument("--quick", action="store_true", help="short turns, without the two largest cases")
     parser.add_argument("--repeats", type=int, default=7, help="turns of each contender")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")

@@ -64,9 +64,9 @@ def test_median_and_band_over_draws():
     assert (curve.gap <= curve.high).all()
 
 
-@pytest.mark.parametrize("draws", [1, 3])
-def test_figures_are_drawn_and_the_same_table_gives_the_same_png(tmp_path, draws):
-    points = table(draws, {name: 0.5 + 0.03 * k for k, name in enumerate(ALL_VERSIONS)})
+@pytest.mark.parametrize(("draws", "names"), [(1, ALL_VERSIONS), (3, ("nids", "dcpa"))])
+def test_figures_are_drawn_and_the_same_table_gives_the_same_files(tmp_path, draws, names):
+    points = table(draws, {name: 0.5 + 0.03 * k for k, name in enumerate(names)})
     files = draw_gaps(points, "A title", tmp_path / "gap")
     assert [path.suffix for path in files] == [".png", ".pdf"]
     again = draw_gaps(points, "A title", tmp_path / "again")

@@ -14,7 +14,7 @@ from npga.experiments._tables import read_table
 from npga.experiments._unit import Floor, place_of, run_unit
 from npga.solver import Record, solve
 
-SMALL = Protocol(versions=("nids", "dlm", "dcpa"), certified_iters=50, records=60)
+SMALL = Protocol(versions=("nids", "dlm", "dcpa"), tuning="search", certified_iters=50, records=60)
 EXPERIMENT = ElasticNet(samples=4, alpha=0.5)
 TABLES = ("elastic-net/curves.csv", "elastic-net/summary.csv", "elastic-net/summary.md", "elastic-net/choices.json")
 
@@ -122,7 +122,7 @@ def test_another_choice_is_another_unit(tmp_path):
 
 
 def test_the_centralised_method_is_one_agent_without_rounds():
-    unit = run_unit(EXPERIMENT, 0, "pga-central", Protocol(certified_iters=0))
+    unit = run_unit(EXPERIMENT, 0, "pga-central", Protocol(certified_iters=0, tuning="search"))
     (row,) = unit.runs
     assert row["status"] == "converged"
     assert (row["rounds"], row["rounds_per_iteration"], row["mixing"]) == (0, 0, "none")

@@ -25,7 +25,7 @@ class Curve:
     x, gap
         Counts and relative distances to x*; the median when there are several draws.
     low, high
-        The band: tenth and ninetieth percentile over draws; None with one draw.
+        The band: first and third quartile over draws; None with one draw.
     """
 
     version: str
@@ -59,9 +59,9 @@ def _merge(name: str, draws: list[tuple[list[float], list[float]]]) -> Curve:
         return Curve(name, np.array(draws[0][0], dtype=np.float64), np.array(draws[0][1]))
     longest = max(x[-1] for x, _ in draws)
     grid = np.linspace(0.0, longest, GRID)
-    # A run that has ended stays at its last gap.
-    logs = np.array([np.interp(grid, x, np.log10(gap)) for x, gap in draws])
-    low, middle, high = 10.0 ** np.percentile(logs, (10, 50, 90), axis=0)
-    ended = np.flatnonzero(middle <= middle[-1] * 1.0001)
-    stop = int(ended[0]) + 1 if ended.size else GRID
+    # A run that has ended stays where it ended; all end alike, at the largest of the last gaps.
+    last = max(gap[-1] for _, gap in draws)
+    logs = np.array([np.interp(grid, x, np.log10(np.maximum(gap, last))) for x, gap in draws])
+    low, middle, high = 10.0 ** np.percentile(logs, (25, 50, 75), axis=0)
+    stop = int(np.argmax(middle <= 1.0001 * last)) + 1
     return Curve(name, grid[:stop], middle[:stop], low[:stop], high[:stop])

@@ -14,7 +14,7 @@ from npga.experiments._curves import Array, Curve, Row, curves
 from npga.experiments._protocol import CENTRAL
 from npga.experiments._style import STYLES, label_of
 
-_STRIP = 0.27  # part of the height that the labels take
+_STRIP = 0.022  # part of the height that one letter of a label takes
 _FONT = 8.5
 
 
@@ -49,7 +49,7 @@ def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
         shown = [curve for curve in curves(points, against) if against == "iteration" or curve.version != CENTRAL]
         _panel(axis, shown, words)
     axes[0].set_ylabel(r"optimality gap  $\|x_k - x^\star\| \, / \, \|x_0 - x^\star\|$")
-    note = "" if draws == 1 else f" (median of {draws} draws, band: 10th to 90th percentile)"
+    note = "" if draws == 1 else f" (median of {draws} draws, band: quartiles)"
     figure.suptitle(title + note, fontsize=11)
     return save(figure, stem)
 
@@ -73,9 +73,9 @@ def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
     for curve in shown:
         _line(axis, curve)
     axis.set_yscale("log")
-    bottom = top * (floor / top) ** (1.0 / (1.0 - _STRIP))
-    axis.set_ylim(bottom, top)
     axis.set_xlim(0.0, _right(shown))
+    strip = _STRIP * max(len(_words(curve, axis.get_xlim()[1])) for curve in shown)
+    axis.set_ylim(top * (floor / top) ** (1.0 / (1.0 - strip)), top)
     exponents = range(0, round(math.log10(floor)) - 1, -2)
     axis.set_yticks([10.0**e for e in exponents])
     axis.minorticks_off()
@@ -91,7 +91,7 @@ def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
 def _right(shown: Sequence[Curve]) -> float:
     """The end of the axis: all curves, but one that is very slow does not squeeze the others."""
     ends = np.array([float(curve.x[-1]) for curve in shown])
-    return float(min(1.03 * ends.max(), 4.0 * np.median(ends)))
+    return float(min(1.03 * ends.max(), 6.0 * np.median(ends)))
 
 
 def _line(axis: Any, curve: Curve) -> None:
@@ -102,7 +102,7 @@ def _line(axis: Any, curve: Curve) -> None:
         zorder=2 if curve.version == "dcpa" else 3,
     )  # fmt: skip
     if curve.low is not None and curve.high is not None:
-        axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.13, linewidth=0)
+        axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.12, linewidth=0)
 
 
 def _marks(curve: Curve) -> list[int]:
@@ -129,15 +129,18 @@ def _labels(axis: Any, shown: Sequence[Curve], floor: float) -> None:
     for curve, place in zip(ordered, places, strict=True):
         style = STYLES[curve.version]
         x, y = to_data.transform((place, height - 16.0))
-        words = label_of(curve.version)
         if curve.x[-1] <= limit:
             axis.plot([curve.x[-1], x], [curve.gap[-1], y], color=style.color, linewidth=0.7, zorder=1)
-        else:
-            words += f" (ends at {curve.x[-1]:,.0f})"
         axis.text(
-            x, to_data.transform((place, height - 19.0))[1], words, rotation=90, va="top",
+            x, to_data.transform((place, height - 19.0))[1], _words(curve, limit), rotation=90, va="top",
             ha="center", fontsize=_FONT, color=style.color, fontweight="bold" if curve.version == "dcpa" else None,
         )  # fmt: skip
+
+
+def _words(curve: Curve, limit: float) -> str:
+    """The label of a curve; one that ends beyond the axis says where."""
+    name = label_of(curve.version)
+    return name if curve.x[-1] <= limit else f"{name} → {curve.x[-1]:,.0f}"
 
 
 def spread(wanted: Array, room: float, left: float, right: float) -> Array:

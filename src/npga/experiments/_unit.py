@@ -103,7 +103,7 @@ class Floor:
         """Whether to stop."""
         if record.gap < 0.5 * self.best:
             self.best, self.since = record.gap, record.iteration
-        self.met = self.best < 1e-9 and 2 * record.iteration > 3 * self.since + 200
+        self.met = record.gap < 1e-9 and 2 * record.iteration > 3 * self.since + 200
         return self.met
 
 

@@ -14,7 +14,7 @@ with s = 1/l and t = sigma^2/l, which have the units of x^2/cost and z^2/cost, s
 the rows of A or of the cost leaves the residual as it is. Where f has no curvature (l = 0), that of h takes its place
 (`Problem.curvature`), and where both have none, s and t are ratios of the current magnitudes. The scale of the
 coupling counts the single terms A_i x_i because their sum may be zero at the solution, and t |lam| because all of them
-may be.
+may be; not so for an indicator h: where a constraint cannot be met lam grows for ever and must not hide it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def residual(problem: Problem, x: Array, Ax: Array, lam: Array, floor: tuple[flo
     near = problem.h.prox(z + t * lam, t)
     r_z = _norm(z - near)
     stationarity = _relative(r_x, max(size_gradient, size_pull, size_x / s, floor[0]))
-    coupling = _relative(r_z, max(size_z, _norm(near), t * size_lam, floor[1]))
+    shift = 0.0 if problem.h.is_indicator else t * size_lam
+    coupling = _relative(r_z, max(size_z, _norm(near), shift, floor[1]))
     return Residual(_worse(stationarity, coupling), stationarity, coupling, (r_x, r_z))
 
 

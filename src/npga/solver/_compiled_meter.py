@@ -53,11 +53,21 @@ class CompiledMeter(Meter):
         """The snapshot of a state."""
         ready, row = self._ready
         if ready is not state:
-            row = np.zeros(found.FINDINGS)
-            x, lam, lam_prev, Ax = map(np.ascontiguousarray, (state.x, state.lam, state.lam_prev, state.Ax))
-            plan = self._method.plan
-            sweep.measure_state(plan.plain, plan.packed[1], self._facts, x, lam, lam_prev, Ax, self._target, row)
+            row = self._findings(state)
         return self._snapshot(state.iteration, state.rounds, row, seconds)
+
+    def _findings(self, state: Iterate) -> Array:
+        x, *duals = map(np.ascontiguousarray, (state.x, state.lam, state.lam_prev, state.Ax))
+        primal, dual = np.zeros(4, np.int64), np.zeros(8, np.int64)
+        primal[0] = x.ctypes.data
+        dual[[0, 1, 7]] = [array.ctypes.data for array in duals]
+        table, plan = np.zeros((1, found.FINDINGS)), self._method.plan
+        measure_only = (np.zeros(0, x.dtype), np.zeros(1, np.int64), True)
+        codes, steps = plan.packed
+        sweep.sweep_agents(
+            codes, plan.plain, steps, primal, dual, *measure_only, self._facts, self._target, np.ones(9), table
+        )
+        return np.asarray(table[0])
 
     def _snapshot(self, iteration: int, rounds: int, row: Array, seconds: float) -> Snapshot:
         findings = row.tolist()

@@ -175,7 +175,7 @@ class _Drawing:
             if row.rounds > rounds or max(_pattern(row)) > degree:
                 continue
             space = Space(self.problem, row, **gamma_max)
-            for value, point in descents(self._job(row, space), space, seed, 1):
+            for value, point in descents(self._job(row, space), space, seed, 2):
                 self._rows.append((value, *space.decode(point)))
 
     def search(self, pattern: Pattern) -> None:

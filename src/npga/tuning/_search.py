@@ -120,9 +120,10 @@ def tune_search(
     space = Space(problem, version) if gamma_max is None else Space(problem, version, gamma_max)
     rng, trials = np.random.default_rng(seed), Trials()
     points = [space.middle, *space.sample(_SAMPLES, rng)]
+    runners = [Runner(problem, network, space, u) for u in points]
     winner: Runner | None = None
     try:
-        winner = halve([Runner(problem, network, space, u) for u in points], _FIRST, trials, budget, "sample")[0]
+        winner = halve(runners, _FIRST, trials, budget, "sample")[0]
         for spread in (0.5, 0.2):
             if budget.spent:
                 break
@@ -130,8 +131,7 @@ def tune_search(
             again = [Runner(problem, network, space, u) for u in (winner.point, *near)]
             winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
     except KeyboardInterrupt:
-        if winner is None:
-            raise
+        winner = winner or min(runners, key=lambda r: r.score)
     if not winner.kkt < winner.first:
         raise InputError(
             f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "

@@ -31,8 +31,10 @@ Array = NDArray[Any]
 
 _SAMPLES = 48
 _FIRST = 60
-_STARTS = 2
-_DESCENT = 100
+_STARTS = 4
+_FIRST_DESCENT = 35
+_DESCENT = 60
+_RUNS = 3
 _POLISH = 60
 ACCURACY = 1e-8
 _CHECKED = 5
@@ -120,7 +122,7 @@ class Spectral:
         best = descents(self, space, seed)
         predicted = math.log(ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
         limit = int(min(4.0 * predicted + 500, 100_000))
-        runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best)]
+        runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best[:_RUNS])]
         descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH)
 
 
@@ -130,7 +132,11 @@ def descents(job: Spectral, space: Space, seed: int, starts: int = _STARTS) -> l
     points = [space.middle, *space.sample(_SAMPLES, rng)]
     runners = [Runner(job.problem, job.network, space, point) for point in points]
     ranked = halve(runners, _FIRST, job.trials, job.budget, "sample")
-    best = [descend(job.objective, runner.point, 0.3, _DESCENT) for runner in ranked[:starts]]
+    best = [descend(job.objective, runner.point, 0.3, _FIRST_DESCENT) for runner in ranked[:starts]]
+    best.sort(key=lambda pair: pair[0])
+    # A simplex that has collapsed on a kink of the radius moves on when it is made anew, turned the other way.
+    for size in (0.3, -0.15):
+        best.insert(0, descend(job.objective, best[0][1], size, _DESCENT))
     return sorted(best, key=lambda pair: pair[0])
 
 

@@ -135,12 +135,12 @@ def finish(low: Lowered, first: int, last: int, dual: Dual, scratch: int) -> flo
     else:
         mixed = v
     lam = rows(low, dual.lam_prev, first, last)
-    if low.tiled:
-        functions.conj_prox(low.h, first * low.p, last * low.p, mixed, low.t, lam)
-    else:
-        for i in range(last - first):
-            own = part(mixed, i * low.p, (i + 1) * low.p)
-            functions.conj_prox(low.h, 0, low.p, own, low.t, part(lam, i * low.p, (i + 1) * low.p))
+    count = 1 if low.tiled else last - first
+    width = len(lam) // count
+    start = first * low.p * low.tiled
+    for i in range(count):
+        own = part(mixed, i * width, (i + 1) * width)
+        functions.conj_prox(low.h, start, start + width, own, low.t, part(lam, i * width, (i + 1) * width))
     total = number(low.t, 0)
     for j in range(len(lam)):
         total += lam[j]

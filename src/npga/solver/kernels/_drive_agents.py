@@ -11,6 +11,7 @@ from typing import Any
 from npga.solver.kernels._agents import Dual, combine, exchange, open_message, step
 from npga.solver.kernels._jit import compiled, entry
 from npga.solver.kernels._primal import Lowered, Primal, unpack
+from npga.solver.kernels._primal import entry as integer
 
 
 @compiled
@@ -41,7 +42,9 @@ def swap(dual: Any) -> None:
 @compiled
 def begin(low: Lowered, dual: Dual) -> None:
     """The first messages of a stretch."""
-    open_message(low, 0, low.n, dual, dual.lam, dual.lam_prev, dual.message)
+    for group in range(low.group_count):
+        first, last = integer(low.groups, group), integer(low.groups, group + 1)
+        open_message(low, first, last, dual, dual.lam, dual.lam_prev, dual.message)
 
 
 @compiled

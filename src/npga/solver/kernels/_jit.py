@@ -1,9 +1,9 @@
 """How the kernels are compiled, and views of memory that cost nothing.
 
-Every kernel is a module-level function, compiled at first use for float32 or float64 and kept on disk (in
-``__pycache__``, or in NUMBA_CACHE_DIR when the package is installed read-only), so that the second process pays no
-compilation. Sums may be reassociated and contracted, so that dot products use the vector units; no assumption is
-made that numbers are finite.
+Kernels are module-level functions, compiled at first use for float32 or float64. Those that Python calls are kept on
+disk (in ``__pycache__``, or in NUMBA_CACHE_DIR when the package is installed read-only), so that the second process
+pays no compilation. Sums may be reassociated and contracted, so that dot products use the vector units; nothing is
+assumed about numbers being finite.
 """
 
 from __future__ import annotations
@@ -17,33 +17,30 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+_FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+# What only other kernels call needs no entry from Python and no file of its own: it becomes part of its callers.
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Numba compares a cached kernel with the file of its own source only, yet kernels of other files are compiled into
 # it. So all of them together are its source.
-_STAMP = tuple(
-    (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))
-)
+_FILES = sorted(Path(__file__).parent.glob("*.py"))
+_STAMP = tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in _FILES)
 
 
-def _with_flags(function: F, **more: bool) -> F:
-    dispatcher = numba.njit(**_FLAGS, **more)(function)
+def entry(function: F) -> F:
+    """Compile what Python calls, and keep it on disk."""
+    dispatcher = numba.njit(**_FLAGS, cache=True)(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
     return dispatcher  # type: ignore[no-any-return]
 
 
-def entry(function: F) -> F:
-    """Compile what Python calls."""
-    return _with_flags(function)
-
-
 def compiled(function: F) -> F:
-    """Compile what only other kernels call: without the wrappers for Python, which cost more than the kernel."""
-    return _with_flags(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    """Compile what only other kernels call."""
+    return numba.njit(**_FLAGS, **_INNER)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: F) -> F:
     """Compile into every caller: for what is called inside loops."""
-    return _with_flags(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+    return numba.njit(**_FLAGS, **_INNER, forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -67,7 +67,8 @@ def _stationarity(low: Lowered, facts: Any, x: Any, mean: Any, work: Any, out: A
     gradient, pulled = part(work, p, p + d), part(work, p + d, p + 2 * d)
     for j in range(2 * d):
         work[p + j] = number(low.t, 0)
-    functions.add_grad(low.f, 0, low.f.rows, x, gradient)
+    for group in range(low.group_count):
+        functions.add_grad(low.f, entry(low.f_bounds, group), entry(low.f_bounds, group + 1), x, gradient)
     for i in range(low.n):
         start, stop = entry(low.offsets, i), entry(low.offsets, i + 1)
         if start < stop:
@@ -106,7 +107,8 @@ def _coupling(low: Lowered, facts: Any, Ax: Any, mean: Any, work: Any, out: Any)
     for j in range(p):
         near[j] = z[j] + step[0] * mean[j]
     lanes.prox(low.h, near, step, near)
-    out[SCALE_Z] = max(size_z, _norm(near), t * _norm(mean))
+    shift = 0.0 if facts[H_IS_INDICATOR] else t * _norm(mean)
+    out[SCALE_Z] = max(size_z, _norm(near), shift)
     for j in range(p):
         near[j] = z[j] - near[j]
     out[RESIDUAL_Z] = _norm(near)

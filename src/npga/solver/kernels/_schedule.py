@@ -32,7 +32,9 @@ _DUAL_BYTES = 1 << 22
 _THREAD_BYTES = 1 << 21
 _PANEL_ROWS = (32, 1024)
 # Long enough for the prefetcher, where the rows of a panel are short pieces of columns.
-_COLUMN_PANEL_ROWS = 128
+_COLUMN_PANEL_ROWS = 256
+# The largest panel whose second reading still comes from a cache, be it the last one.
+_PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
 _CHUNKS = 8
 
@@ -168,12 +170,15 @@ def schedule_for(plan: Plan) -> Agents | Panels:
 
 
 def _panel_rows(own: Parts, low: Lowered) -> int:
-    """Rows of a panel whose matrices and dual rows (eight arrays) fit the cache; 0 when too few would."""
+    """Rows of a panel: as many as fit the second-level cache with their matrices and dual rows (eight arrays).
+
+    At least so many that the rows are worth their loops, and then in the last cache; 0 when that is too small.
+    """
     bytes_of_row = int(own.bytes_of_A.sum()) / low.p + 8 * low.n * low.size
     least, most = _PANEL_ROWS
     if (own.matrices[:, form.FORM] == form.BY_COLUMNS).any():
         least = _COLUMN_PANEL_ROWS
     rows = int(_CACHE_BYTES / bytes_of_row) // 8 * 8
-    if low.p < 4 * least or rows < least // 4:
+    if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0
     return min(max(rows, least), most)

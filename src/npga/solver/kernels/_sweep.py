@@ -1,4 +1,4 @@
-"""Measuring from Python, and a sweep over several recorded iterations with the stopping test inside."""
+"""A sweep over several recorded iterations, with measurements and the stopping test inside."""
 
 from __future__ import annotations
 
@@ -14,16 +14,6 @@ from npga.solver.kernels._primal import unpack
 
 # What the stopping test compares with; a limit that is switched off is -1, or infinite for the two of divergence.
 TOL, GAP_TOL, FLOOR_X, FLOOR_Z, DISTANCE, FIRST_INCREMENT, FIRST_SIZE, GROWTH, BIG = range(9)
-
-
-@entry
-def measure_state(
-    codes: Any, steps: Any, facts: Any, x: Any, lam: Any, lam_prev: Any, Ax: Any, reference: Any, out: Any
-) -> None:
-    """Fill a row of findings."""
-    low = unpack(codes, steps)
-    at = (x.ctypes.data, lam.ctypes.data, lam_prev.ctypes.data, Ax.ctypes.data)
-    measure(low, facts, at[0], at[1], at[2], at[3], reference, out)
 
 
 @compiled
@@ -52,11 +42,13 @@ def sweep_agents(
 
     `codes` describe the functions prepared for their steps, `plain` as they are. Ends where a stopping rule fires, and
     at the first lam that is not finite. Returns the number of rows and of iterations. This is the only way by which one
-    thread iterates and measures small problems, so that the bits are the same wherever a run pauses.
+    thread iterates by the agent schedule, so that the bits are the same wherever a run pauses. A length of 0 measures
+    only.
     """
     low, raw = unpack(codes, steps), unpack(plain, steps)
     address = scratch.ctypes.data
-    begin(low, dual_of(dual))
+    if lengths[0] > 0:
+        begin(low, dual_of(dual))
     done = 0
     for k in range(len(lengths)):
         for j in range(lengths[k]):

@@ -1,0 +1,85 @@
+"""What tuning and design gain on the paper's experiments; prints Markdown tables.
+
+python benchmarks/tuning.py ridge elastic-net logistic --max-seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from npga.experiments import EXPERIMENTS
+from npga.networks import versions
+from npga.tuning import design, tune
+
+
+def rows_table(instance, max_seconds):
+    """Iterations a digit of the ten versions, with gamma <= 1 and with gamma free; returns the tunings with gamma free."""
+    print("| version | rounds | gamma <= 1 | gamma free | run to 1e-8, gamma free | work | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    tuned = []
+    for version in versions(presets=False):
+        begun = time.process_time()
+        inside, free = (
+            tune(
+                instance.problem,
+                instance.network,
+                version,
+                reference=instance.reference,
+                max_seconds=max_seconds,
+                within_theorems=within,
+            )
+            for within in (True, False)
+        )
+        seconds = (time.process_time() - begun) / 2
+        tuned.append(free)
+        print(
+            f"| {version.name} | {version.rounds} | {inside.iterations(0.1):.1f} | {free.iterations(0.1):.1f} | "
+            f"{free.measured:.0f} | {free.work:,} | {seconds:.1f} |",
+            flush=True,
+        )
+    return tuned
+
+
+def design_table(instance, tuned, max_seconds):
+    """Designed versions beside the best of the ten of no more rounds."""
+    print("| rounds | constraints | best of the ten | designed | gain | B^2, C, D | work | CPU s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for rounds, constraints in ((1, "stability"), (1, "assumption-4"), (2, "stability"), (2, "assumption-4")):
+        best = min((t for t in tuned if t.version.rounds <= rounds), key=lambda t: t.rate)
+        begun = time.process_time()
+        found = design(
+            instance.problem,
+            instance.network,
+            rounds,
+            rounds,
+            constraints=constraints,
+            reference=instance.reference,
+            max_seconds=max_seconds,
+        )
+        gain = 1.0 - found.iterations(0.1) / best.iterations(0.1)
+        print(
+            f"| {rounds} | {constraints} | {best.iterations(0.1):.1f} ({best.version.name}) | "
+            f"{found.iterations(0.1):.1f} | {100 * gain:+.0f} % | {', '.join(found.formula.values())} | "
+            f"{found.work:,} | {time.process_time() - begun:.1f} |",
+            flush=True,
+        )
+
+
+def main():
+    """Parse, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="+", choices=sorted(EXPERIMENTS))
+    parser.add_argument("--max-seconds", type=float, help="for each tuning; four times as much for each design")
+    options = parser.parse_args()
+    for name in options.experiments:
+        instance = EXPERIMENTS[name]().build(0)
+        n, p, d = instance.problem.n, instance.problem.p, instance.problem.d
+        print(f"\n{name}: n = {n}, p = {p}, d = {d}, {len(instance.network.edges)} links\n", flush=True)
+        tuned = rows_table(instance, options.max_seconds)
+        print()
+        design_table(instance, tuned, None if options.max_seconds is None else 4 * options.max_seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What tuning is judged by: a dense grid of real runs inside the paper's box, and long runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npga
+from dense_grid import best_of_grid, combinations
+from families import VERSIONS
+from held_out import PROBLEMS, network
+from npga.solver import method_for
+from npga.tuning import measure, tune
+
+
+def compare(kind, name, points=None, seed=0):
+    problem, net = PROBLEMS[kind](), network()
+    solution = npga.reference(problem)
+    tuned = tune(problem, net, name, reference=solution, seed=seed)
+    grid = best_of_grid(problem, net, npga.version(name), solution.x, points=points and points(problem))
+    mine = measure(problem, net, tuned.version, tuned.steps, solution.x).iterations
+    return tuned, grid, mine
+
+
+def test_tuned_steps_match_a_coarse_grid():
+    _, grid, mine = compare("elastic-net", "npga-i", lambda problem: combinations(problem, alphas=5, betas=6))
+    assert mine <= 1.05 * grid.iterations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", ["extra", "nids", "npga-i"])
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_tuned_steps_match_a_dense_grid_at_a_tenth_of_its_work(kind, name, seed):
+    tuned, grid, mine = compare(kind, name, seed=seed)
+    assert len(combinations(PROBLEMS[kind]())) == 5000
+    assert mine <= 1.05 * grid.iterations
+    assert tuned.work <= 0.1 * grid.work
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("method", ["spectral", "search"])
+def test_nothing_diverges_in_a_hundred_thousand_iterations(kind, name, method):
+    problem, net = PROBLEMS[kind](), network()
+    star = npga.reference(problem).x
+    tuned = tune(problem, net, name, method)
+    run = method_for(problem, net, tuned.version, tuned.steps)
+    state = run.start(np.zeros(problem.d), np.zeros((problem.n, problem.p)))
+    for _ in range(100):
+        state = run.advance(state, 1000)
+        assert np.linalg.norm(state.x - star) <= 10.0 * np.linalg.norm(star)
+    assert np.linalg.norm(state.x - star) <= 1e-8 * np.linalg.norm(star)
