@@ -130,11 +130,7 @@ def growth(repeats, seconds):
             ours, plain = method_for(problem, network, EXTRA, steps, "compiled"), Npga(problem, network, EXTRA, steps)
             numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
             runs = {"ours": ours, "vectorised": plain}
-            found = race(
-                [Contender(k, lambda c, m=m, at=zero: m.advance(m.start(*at), c)) for k, m in runs.items()],
-                repeats,
-                seconds,
-            )
+            found = race([Contender(k, Continued(m)) for k, m in runs.items()], repeats, seconds)
             for kind in curves:
                 curves[kind].append(found[kind]["best"])
         fit = {kind: float(np.polyfit(np.log(sizes), np.log(times), 1)[0]) for kind, times in curves.items()}

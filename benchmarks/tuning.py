@@ -14,7 +14,7 @@ from npga.tuning import design, tune
 
 
 def rows_table(instance, max_seconds):
-    """Iterations a digit of the ten versions, with gamma <= 1 and with gamma free; returns the tunings with gamma free."""
+    """Iterations a digit of the ten versions, with gamma <= 1 and free; returns the tunings with gamma free."""
     print("| version | rounds | gamma <= 1 | gamma free | run to 1e-8, gamma free | work | CPU s |")
     print("|---|---|---|---|---|---|---|")
     tuned = []
