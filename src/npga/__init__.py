@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from npga.solver import Result, Status, Trace, reference
     from npga.steps import Steps
     from npga.theory import Certificate, certify
-    from npga.tuning import Solution, Tuning, solve, tune
+    from npga.tuning import Solution, Tuning, design, solve, tune
 
 __version__ = "0.1.0"
 
@@ -29,7 +29,7 @@ _HOMES = {
     "solver": ("Result", "Status", "Trace", "reference"),
     "steps": ("Steps",),
     "theory": ("Certificate", "certify"),
-    "tuning": ("Solution", "Tuning", "solve", "tune"),
+    "tuning": ("Solution", "Tuning", "design", "solve", "tune"),
 }
 _ROOMS = ("errors", "experiments", "functions", "networks", "problem", "runtimes", "solver", "theory", "tuning")
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
@@ -47,6 +47,7 @@ __all__ = [
     "Tuning",
     "Version",
     "certify",
+    "design",
     "errors",
     "experiments",
     "functions",
