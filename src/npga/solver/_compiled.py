@@ -22,11 +22,11 @@ Array = NDArray[Any]
 class Buffers:
     """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, messages: Array) -> None:
         kind, size = state.x.dtype, state.lam.size
         self.primal = [np.array(state.x), *(np.empty_like(state.x) for _ in range(3))]
         self.dual = [np.array(array, order="C").ravel() for array in (state.lam, state.lam_prev, state.v, state.u)]
-        self.dual += [np.array(state.kept, kind).ravel(), *(np.empty(size, kind) for _ in range(3))]
+        self.dual += [np.array(state.kept, kind).ravel(), *messages, np.empty(size, kind)]
 
     def addresses(self) -> tuple[Array, Array]:
         """What kernels get, and change as the arrays trade places."""
@@ -62,13 +62,14 @@ class CompiledNpga(Npga):
         super().__init__(problem, network, version, steps)
         self.plan = plan
         self.order = schedule_for(plan)
+        self.messages = np.empty((2, problem.n * problem.p), problem.dtype)
         self._last: State | None = None
 
     def advance(self, state: State, iterations: int) -> State:
         """The state `iterations` later, or the first one that is not finite."""
         if iterations <= 0:
             return state
-        buffers = Buffers(state)
+        buffers = Buffers(state, self.messages)
         # The panel schedule has A^T lam of the state that it returned last.
         fresh, self._last = state is not self._last, None
         done = self.order(*buffers.addresses(), iterations, fresh)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -116,11 +117,13 @@ class CompiledMeter(Meter):
         return np.array(points)
 
     def _sweep(self, state: State, order: Agents, points: Array, limits: Array) -> tuple[State, list[Record]]:
-        buffers = Buffers(state)
+        buffers = Buffers(state, self._method.messages)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros((len(lengths), found.FINDINGS))
         facts, target = self._facts, self._target
+        begun = time.perf_counter()
         rows, done = order.sweep(*buffers.addresses(), lengths, True, facts, target, limits, table)
+        order.pace.note(False, time.perf_counter() - begun, done)
         rounds = self._method.schedule.rounds
         after = buffers.state(state, done, rounds)
         whole = rows > 0 and after.iteration == points[rows - 1]

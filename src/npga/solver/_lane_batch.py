@@ -17,14 +17,13 @@ from npga.solver._compiled_meter import measuring_facts
 from npga.solver._state import State
 from npga.solver.kernels import _measure as found
 from npga.solver.kernels._elementwise import prepare_conj_prox, prepare_prox
-from npga.solver.kernels._lane_steps import ALPHA, Block, T, advance_block, measure_lanes
+from npga.solver.kernels._lane_steps import ALPHA, LANES, Block, T, advance_block, measure_lanes
 from npga.solver.kernels._lower import UnsupportedError
 from npga.solver.kernels._plan import Plan, coefficients
 from npga.solver.kernels._team import together
 from npga.steps import Steps
 
 Array = NDArray[Any]
-LANES = 64
 # The ten arrays of a block should stay in the second-level cache.
 _BLOCK_BYTES = 3 << 20
 
@@ -75,8 +74,6 @@ class LaneBatch(Batch):
         self._blocks: list[Block] = []
         for start in range(0, count, LANES):
             runs = np.minimum(np.arange(start, start + LANES), count - 1)
-            if count - start < LANES:
-                runs = runs[: -(-(count - start) // 8) * 8]
             own = {name: np.ascontiguousarray(array[:, runs]).ravel() for name, array in self._arrays.items()}
             x_new, force = (np.empty(self._d * len(runs), self._table.dtype) for _ in range(2))
             message, reply, image = (np.empty(n * p * len(runs), self._table.dtype) for _ in range(3))

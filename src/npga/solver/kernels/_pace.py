@@ -34,6 +34,12 @@ class Pace:
         """Seconds of an iteration lately; 0 when not known yet."""
         return min(self._seconds.values(), default=0.0)
 
+    def note(self, threaded: bool, seconds: float, iterations: int) -> None:
+        """Remember how long some iterations took; not the first call, which loads or compiles kernels."""
+        if threaded in self._warm and iterations:
+            self._seconds[threaded] = seconds / iterations
+        self._warm.add(threaded)
+
     def _choose(self) -> bool:
         for choice in self._choices:
             if choice not in self._seconds:
@@ -52,9 +58,7 @@ class Pace:
             piece = min(piece if len(self._choices) > 1 else iterations, iterations - done)
             begun = time.perf_counter()
             ran = run(piece, threaded)
-            if threaded in self._warm:  # the first call loads or compiles the kernel
-                self._seconds[threaded] = (time.perf_counter() - begun) / max(ran, 1)
-            self._warm.add(threaded)
+            self.note(threaded, time.perf_counter() - begun, ran)
             done += ran
             if ran < piece:
                 break
