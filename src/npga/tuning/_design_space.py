@@ -84,11 +84,6 @@ class DesignSpace:
     def _kappa(self) -> float:
         return float(1.0 - self.network.spectrum[0])
 
-    @property
-    def sizes(self) -> Array:
-        """Edges of a first simplex."""
-        return np.array([0.2, 0.2, 0.1, *[0.1] * sum(self.pattern)])
-
     def _bounds(self) -> tuple[Array, Array]:
         low, high = np.array([_LOG_A, _LOG_B, _THETA, *[_COEFFICIENT] * sum(self.pattern)]).T
         return low, high

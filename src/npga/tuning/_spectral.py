@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from npga.errors import InputError
 from npga.networks import Network, Version
@@ -20,6 +18,7 @@ from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._budget import Budget
+from npga.tuning._descent import Found, descend, descend_again, spread
 from npga.tuning._linearise import Linearisation
 from npga.tuning._measure import Measured, measure
 from npga.tuning._rate import Rate, rate
@@ -29,12 +28,14 @@ from npga.tuning._tuning import Trial, Trials, Tuning
 
 Array = NDArray[Any]
 
-_SAMPLES = 48
+_SAMPLES = 96
 _FIRST = 60
-_STARTS = 4
-_FIRST_DESCENT = 35
-_DESCENT = 60
-_RUNS = 3
+_STARTS = 6
+_APART = 0.2
+_GLANCE = 30
+_DESCENT = 45
+_AGAIN = (0.2, 0.3, 0.15)
+_RUNS = 2
 _POLISH = 60
 ACCURACY = 1e-8
 _CHECKED = 5
@@ -95,17 +96,28 @@ class Spectral:
         if excess == math.inf:
             return _FORBIDDEN
         version, steps = self.space.decode(point)
-        linear = self.linearisation.at(steps)
-        found = rate(linear, self.network, version, steps, cutoff=self._cutoff, near=self._near, tolerance=_SKETCH)
-        self.trials.append(Trial("descent", version, steps, rate=found.radius, work=found.iterations))
-        if found.converged and found.radius < 1.0:
-            if self._near is None or found.radius <= self._near.radius:
-                self._near = found
-            # A simplex compares points near the best one; those that are far slower need no second digit.
-            self._cutoff = min(self._cutoff, 1.0 - 0.5 * (1.0 - found.radius))
+        found = self._sketch(version, steps)
         value = slowness(found.radius) + excess
         self.budget.tell("descent", len(self.trials), value)
         return value
+
+    def _sketch(self, version: Version, steps: Steps) -> Rate:
+        """The radius roughly, starting from the slow modes of the best steps so far."""
+        linear = self.linearisation.at(steps)
+        best = math.inf if self._near is None else self._near.radius
+        found = rate(linear, self.network, version, steps, 0, self._cutoff, self._near, _SKETCH)
+        work = found.iterations
+        if found.radius < min(best, 1.0):
+            # Too good to be believed before another start vector, free of the old modes, has seen it.
+            again = rate(linear, self.network, version, steps, 1, tolerance=_SKETCH)
+            work += again.iterations
+            found = max(found, again, key=lambda one: one.radius)
+            if found.converged and found.radius < min(best, 1.0):
+                self._near = found
+                # A simplex compares points near the best one; those that are far slower need no second digit.
+                self._cutoff = 1.0 - 0.5 * (1.0 - found.radius)
+        self.trials.append(Trial("descent", version, steps, rate=found.radius, work=work))
+        return found
 
     def run(self, point: Array, limit: int) -> float:
         """Logarithm of the iterations to the target accuracy that a run takes."""
@@ -119,25 +131,27 @@ class Spectral:
 
     def search(self, space: Space, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
-        best = descents(self, space, seed)
+        rng = np.random.default_rng(seed)
+        best = descents(self, space, rng)
         predicted = math.log(ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
         limit = int(min(4.0 * predicted + 500, 100_000))
         runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best[:_RUNS])]
-        descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH)
+        descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH, rng)
 
 
-def descents(job: Spectral, space: Space, seed: int, starts: int = _STARTS) -> list[tuple[float, Array]]:
+def descents(job: Spectral, space: Space, rng: np.random.Generator, starts: int = _STARTS) -> list[Found]:
     """Sample by short runs and descend on the radius from the best of them; slowness and point, best first."""
-    rng = np.random.default_rng(seed)
     points = [space.middle, *space.sample(_SAMPLES, rng)]
     runners = [Runner(job.problem, job.network, space, point) for point in points]
-    ranked = halve(runners, _FIRST, job.trials, job.budget, "sample")
-    best = [descend(job.objective, runner.point, 0.3, _FIRST_DESCENT) for runner in ranked[:starts]]
+    ranked = [runner.point for runner in halve(runners, _FIRST, job.trials, job.budget, "sample")]
+    low, high = space.bounds.T
+    begin = spread([ranked[0], space.middle, *ranked[1:]], high - low, starts, _APART)
+    first = [descend(job.objective, point, 0.4, _GLANCE, rng) for point in begin]
+    first.sort(key=lambda pair: pair[0])
+    best = [descend(job.objective, point, 0.3, _DESCENT, rng) for _, point in first[:2]]
     best.sort(key=lambda pair: pair[0])
-    # A simplex that has collapsed on a kink of the radius moves on when it is made anew, turned the other way.
-    for size in (0.3, -0.15):
-        best.insert(0, descend(job.objective, best[0][1], size, _DESCENT))
-    return sorted(best, key=lambda pair: pair[0])
+    best[0] = descend_again(job.objective, best[0], _AGAIN, _DESCENT, rng)
+    return best
 
 
 def slowness(radius: float) -> float:
@@ -145,14 +159,6 @@ def slowness(radius: float) -> float:
     if radius < 1.0:
         return -math.log10(max(1.0 - radius, 1e-12))
     return 12.0 + math.log10(min(radius, 1e12))
-
-
-def descend(function: Callable[[Array], float], start: Array, size: float | Array, limit: int) -> tuple[float, Array]:
-    """Nelder and Mead's method from a simplex of the given size; the radius is not smooth, so no gradients."""
-    simplex = start + np.vstack([np.zeros(len(start)), np.diag(np.broadcast_to(size, len(start)))])
-    options = {"maxfev": limit, "initial_simplex": simplex, "xatol": 1e-2, "fatol": 1e-3, "adaptive": len(start) > 5}
-    found = minimize(function, start, method="Nelder-Mead", options=options)
-    return float(found.fun), np.asarray(found.x)
 
 
 def tune_spectral(
