@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from npga.experiments import ALL_VERSIONS
 from npga.experiments._curves import curves
-from npga.experiments._figures import draw_gaps, draw_ratios, spread
+from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios, spread
 from npga.experiments._style import STYLES, family_of, label_of
 
 
@@ -74,3 +74,9 @@ def test_figures_are_drawn_and_the_same_table_gives_the_same_files(tmp_path, dra
         assert one.read_bytes() == other.read_bytes()
     lines = [{"version": "nids", "iterations": [2.0, 3.0], "rounds": [1.0, 0.5]}]
     assert all(path.stat().st_size > 1000 for path in draw_ratios(lines, "A title", tmp_path / "ratio"))
+
+
+@pytest.mark.parametrize("names", [("nids",), ("nids", "dcpa"), ALL_VERSIONS])
+def test_bands_are_drawn_with_and_without_dcpa(tmp_path, names):
+    points = table(3, {name: 0.5 + 0.03 * k for k, name in enumerate(names)})
+    assert [path.name for path in draw_bands(points, "A title", tmp_path / "bands")] == ["bands.png", "bands.pdf"]

@@ -101,7 +101,7 @@ def test_figures_and_summaries_are_drawn_from_tables_alone(folder, monkeypatch):
     monkeypatch.setattr(module, "run_unit", None)
     report = draw(folder)
     assert (folder / "elastic-net" / "summary.md").read_bytes() == before
-    assert {path.name for path in report.files} >= {"gap.png", "gap.pdf", "advantage.png", "settings.json"}
+    assert {path.name for path in report.files} >= {"gap.png", "gap.pdf", "bands.png", "advantage.png", "settings.json"}
     assert all(path.exists() for path in report.files)
     assert "| NIDS | ATC |" in before.decode()
 

@@ -16,6 +16,7 @@ from npga.experiments._style import STYLES, label_of
 
 _STRIP = 0.022  # part of the height that one letter of a label takes
 _FONT = 8.5
+_ACROSS = 4
 
 
 def pyplot() -> Any:
@@ -49,9 +50,56 @@ def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
         shown = [curve for curve in curves(points, against) if against == "iteration" or curve.version != CENTRAL]
         _panel(axis, shown, words)
     axes[0].set_ylabel(r"optimality gap  $\|x_k - x^\star\| \, / \, \|x_0 - x^\star\|$")
-    note = "" if draws == 1 else f" (median of {draws} draws, band: quartiles)"
+    note = "" if draws == 1 else f" (median of {draws} draws)"
     figure.suptitle(title + note, fontsize=11)
     return save(figure, stem)
+
+
+def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
+    """Draw a small panel for each version: its median over draws, the quartiles around it, and DCPA's median.
+
+    Parameters
+    ----------
+    points
+        The table of curves, of several draws.
+    title
+        Title of the figure.
+    stem
+        Path without its ending.
+    """
+    plt = pyplot()
+    found = {curve.version: curve for curve in curves(points, "iteration")}
+    rival = found.get("dcpa")
+    shown = [curve for name, curve in found.items() if name != "dcpa"]
+    rows = -(-len(shown) // _ACROSS)
+    figure, axes = plt.subplots(
+        rows, min(_ACROSS, len(shown)), figsize=(11.0, 0.5 + 2.1 * rows), sharex=True, sharey=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for axis, curve in zip(axes.flat, shown, strict=False):
+        if rival is not None:
+            axis.plot(rival.x, rival.gap, color="black", linewidth=1.0)
+        style = STYLES[curve.version]
+        axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.3, linewidth=0)
+        axis.plot(curve.x, curve.gap, color=style.color, linewidth=1.8)
+        axis.set_yscale("log")
+        axis.minorticks_off()
+        axis.grid(axis="y", color="0.9", linewidth=0.6)
+        axis.set_title(label_of(curve.version), fontsize=_FONT + 1, color=style.color, loc="left", pad=3)
+        _bare(axis)
+    for axis in axes.flat[len(shown) :]:
+        axis.set_axis_off()
+    axes[0, 0].set_xlim(0.0, _right(list(found.values())))
+    figure.supylabel("optimality gap", fontsize=10)
+    figure.supxlabel("iterations", fontsize=10)
+    draws = len({row["repetition"] for row in points})
+    figure.suptitle(f"{title}: median of {draws} draws with quartiles, each beside DCPA (black)", fontsize=11)
+    return save(figure, stem)
+
+
+def _bare(axis: Any) -> None:
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
 
 
 def save(figure: Any, stem: Path) -> list[Path]:
@@ -82,8 +130,7 @@ def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
     axis.axhline(floor, color="0.75", linewidth=0.8)
     axis.grid(axis="y", color="0.9", linewidth=0.6)
     axis.set_xlabel(words)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    _bare(axis)
     axis.figure.canvas.draw()
     _labels(axis, shown, floor)
 
@@ -101,8 +148,6 @@ def _line(axis: Any, curve: Curve) -> None:
         markersize=4.5, markevery=_marks(curve), markerfacecolor=style.color if style.filled else "white",
         zorder=2 if curve.version == "dcpa" else 3,
     )  # fmt: skip
-    if curve.low is not None and curve.high is not None:
-        axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.12, linewidth=0)
 
 
 def _marks(curve: Curve) -> list[int]:
@@ -194,8 +239,7 @@ def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
         axis.minorticks_off()
         axis.grid(axis="x", color="0.9", linewidth=0.6)
         axis.set_xlabel(f"{count} of DCPA / {count} of the version, to a gap of 1e-8")
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        _bare(axis)
     axes[0].set_yticks(range(len(names)), [label_of(name) for name in reversed(names)])
     figure.suptitle(f"{title}: right of 1x is better than DCPA (bar: median)", fontsize=11)
     return save(figure, stem)

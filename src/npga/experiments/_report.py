@@ -10,7 +10,7 @@ from typing import Any
 
 from npga.errors import InputError
 from npga.experiments import _markdown as markdown
-from npga.experiments._figures import draw_gaps, draw_ratios
+from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios
 from npga.experiments._tables import read_table, write_text
 from npga.experiments._verdict import advantages, verdict
 
@@ -75,10 +75,12 @@ def _one(report: Report, name: str, *, figures: bool) -> None:
     write_text(folder / "summary.md", _text(runs, about, report.verdicts[name]))
     report.files.extend(folder / file for file in ("curves.csv", "summary.csv", "summary.md", "choices.json"))
     if figures:
-        report.files.extend(draw_gaps(read_table(folder / "curves.csv"), about["title"], folder / "gap"))
+        points, title = read_table(folder / "curves.csv"), about["title"]
+        report.files.extend(draw_gaps(points, title, folder / "gap"))
         lines = advantages(runs)
-        if lines and len(about["draws"]) > 1:
-            report.files.extend(draw_ratios(lines, about["title"], folder / "advantage"))
+        if len(about["draws"]) > 1:
+            report.files.extend(draw_bands(points, title, folder / "bands"))
+            report.files.extend(draw_ratios(lines, title, folder / "advantage") if lines else [])
 
 
 def _missed(runs: Sequence[Row], target: float) -> list[str]:
