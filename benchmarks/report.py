@@ -62,7 +62,11 @@ def verdicts(results):
         ratio = times["vectorised"]["best"] / ours(times)
         line("S: at least 20 x vectorised NumPy", f"{ratio:.3g} x", ratio >= 20)
     if "L" in results["cases"]:
-        part = max(v for k, v in results["cases"]["L"].items() if k.endswith("of bandwidth"))
+        row = results["cases"]["L"]
+        fastest = min(
+            (key for key in row["times"] if key.startswith("ours")), key=lambda key: row["times"][key]["best"]
+        )
+        part = row[f"{fastest} of bandwidth"]
         line("L: at least 70 % of the measured read bandwidth", f"{part:.0%}", part >= 0.7)
     if "tuning" in results:
         ratio = results["tuning"]["ratio"]
@@ -70,7 +74,7 @@ def verdicts(results):
     for name, row in results.get("tracing", {}).items():
         line(
             f"tracing at {name} ({row['iterations']:,} iterations): below 5 %",
-            f"{row['median']:.1%}",
+            f"{row['median']:.1%} ({row['least']:.1%} to {row['most']:.1%})",
             row["median"] < 0.05,
         )
     if "memory" in results:
@@ -107,10 +111,9 @@ def alternatives_table(results):
 
 def markdown(results, template):
     """The page: the template with its tables filled in."""
-    bandwidth = results["bandwidth"]
-    machine = f"{results['cores']} cores, " + ", ".join(
-        f"{value / 1e9:.1f} GB/s read on {threads} thread{'s' * (threads != '1')}"
-        for threads, value in bandwidth.items()
+    machine = f"{results['cores']} cores; read bandwidth in the race of each row: " + ", ".join(
+        f"{name} {' / '.join(f'{value / 1e9:.1f}' for value in row['bandwidth'].values())}"
+        for name, row in results["cases"].items()
     )
     rates = results["tuning"]["combination-iterations per second"]
     fill = {

@@ -24,11 +24,9 @@ def main():
     options = arguments()
     repeats, seconds = (3, 0.1) if options.quick else (options.repeats, options.seconds)
     results = {"cores": os.cpu_count(), "repeats": repeats, "seconds": seconds, "cases": {}}
-    results["bandwidth"] = measurements.bandwidths()
-    print("read bandwidth", {k: f"{v / 1e9:.1f} GB/s" for k, v in results["bandwidth"].items()}, flush=True)
     names = options.case or [name for name in CASES if not (options.quick and name in ("L", "sparse"))]
     for name in names:
-        results["cases"][name] = measurements.compare(CASES[name], repeats, seconds, results["bandwidth"])
+        results["cases"][name] = measurements.compare(CASES[name], repeats, seconds)
         print(report.case_table({"cases": {name: results["cases"][name]}}).splitlines()[-1], flush=True)
     if not options.case:
         extras(results, repeats, seconds, options.quick)

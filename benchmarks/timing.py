@@ -12,10 +12,14 @@ import numpy as np
 
 @dataclass
 class Contender:
-    """Something that runs a number of iterations; `iterations` is chosen so that a turn takes about `seconds`."""
+    """Something that runs a number of iterations; `iterations` is chosen so that a turn takes about `seconds`.
+
+    A turn has at least `least` iterations.
+    """
 
     name: str
     run: object
+    least: int = 3
     iterations: int = 1
     times: list = None
 
@@ -25,7 +29,7 @@ class Contender:
         begun = time.perf_counter()
         self.run(2)
         one = (time.perf_counter() - begun) / 2
-        self.iterations = max(3, min(200_000, int(seconds / max(one, 1e-7))))
+        self.iterations = max(self.least, min(200_000, int(seconds / max(one, 1e-7))))
         if one < 1e-3:
             begun = time.perf_counter()
             self.run(self.iterations)
@@ -79,14 +83,14 @@ def _sum(x):
     return total
 
 
-def read_bandwidth(threads, repeats=5, megabytes=1024):
-    """Bytes per second that `threads` threads read from memory, best of several."""
-    parts = np.array_split(np.ones(megabytes * (1 << 20) // 8), threads)
-    _sum(parts[0][:8])
-    best = 0.0
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in range(repeats):
-            begun = time.perf_counter()
-            list(pool.map(_sum, parts))
-            best = max(best, sum(part.nbytes for part in parts) / (time.perf_counter() - begun))
-    return best
+class Reader:
+    """Reads an array that no cache holds, once for each iteration, on some threads: the memory's pace."""
+
+    def __init__(self, threads, megabytes=1024):
+        self.parts = np.array_split(np.ones(megabytes * (1 << 20) // 8), threads)
+        self.bytes = sum(part.nbytes for part in self.parts)
+        self.pool = ThreadPoolExecutor(threads)
+
+    def __call__(self, iterations):
+        for _ in range(iterations):
+            list(self.pool.map(_sum, self.parts))

@@ -110,15 +110,17 @@ def test_pace_prefers_what_is_faster_and_looks_again(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(_pace.time, "perf_counter", lambda: clock[0])
     cost = {True: 0.02, False: 0.01}
-    ran = []
+    ran, ends = [], []
 
-    def run(count, threaded):
+    def run(count, threaded, last):
         ran.extend([threaded] * count)
+        ends.append(last)
         clock[0] += count * cost[threaded]
         return count
 
     pace = Pace(2)
     assert pace(run, 4000) == 4000
+    assert ends == [False] * (len(ends) - 1) + [True]
     assert 0 < ran.count(True) < 400
     cost[False] = 0.1
     ran.clear()

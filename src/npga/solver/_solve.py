@@ -72,7 +72,7 @@ def solve(
         An earlier result to go on from. With the same version and steps the run continues exactly; with others it
         takes over x, lam and the consensus multiplier.
     record_every
-        Record and test every so many iterations; by default on a grid that grows by five percent.
+        Record and test every so many iterations; by default on a grid that grows by a tenth.
     callback
         Called as ``callback(record, state)`` with each record; a true answer stops the run.
     progress

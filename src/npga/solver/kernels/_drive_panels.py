@@ -64,16 +64,19 @@ def panels_chunk(
 @entry
 def advance_panels(
     codes: Any, steps: Any, primal: Any, dual: Any, scratch: Any, iterations: int, chunks: Any,
-    pulls: Any, pulled: bool,
+    pulls: Any, pulled: bool, last: bool,
 ) -> int:  # fmt: skip
-    """Run on one thread; stops early at the first lam that is not finite. Returns how many iterations were run."""
+    """Run on one thread; stops early at the first lam that is not finite. Returns how many iterations were run.
+
+    A x is written at the end of the last piece of a run.
+    """
     if not pulled:
         for k in range(len(chunks)):
             pull_chunk(codes, steps, dual, chunks[k], pulls[k])
     done = 0
     total = 0.0
     while done < iterations and np.isfinite(total):
-        pause = done == iterations - 1
+        pause = last and done == iterations - 1
         gather_and_move(codes, steps, primal, pulls)
         total = 0.0
         for k in range(len(chunks)):

@@ -8,12 +8,14 @@ assumed about numbers being finite.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import carray, types
+from numba.core import event
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,10 +28,34 @@ _FILES = sorted(Path(__file__).parent.glob("*.py"))
 _STAMP = tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in _FILES)
 
 
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Says once that kernels are being compiled: without a word the first run on a machine would seem to hang."""
+
+    def __init__(self) -> None:
+        self.kernels: set[Any] = set()
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins to compile, having found nothing on disk."""
+        if event.data["dispatcher"] in self.kernels and not self._said:
+            self._said = True
+            logging.getLogger("npga").warning(
+                "compiling kernels for this machine: this takes about half a minute, once; later runs find them on disk"
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+_NOTICE = _Notice()
+event.register("numba:compile", _NOTICE)
+
+
 def entry(function: F) -> F:
     """Compile what Python calls, and keep it on disk."""
     dispatcher = numba.njit(**_FLAGS, cache=True)(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
+    _NOTICE.kernels.add(dispatcher)
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -48,8 +48,8 @@ class Pace:
         faster = min(self._choices, key=lambda choice: self._seconds[choice])
         return faster if self._pieces % _RETRY or len(self._choices) == 1 else not faster
 
-    def __call__(self, run: Callable[[int, bool], int], iterations: int) -> int:
-        """Call ``run(iterations, threaded)``, which returns how many were run, in pieces; returns their sum."""
+    def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
+        """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
         done = 0
         while done < iterations:
             threaded = self._choose()
@@ -57,7 +57,7 @@ class Pace:
             piece = 1 if known is None else max(1, int(_PIECE_SECONDS / max(known, 1e-9)))
             piece = min(piece if len(self._choices) > 1 else iterations, iterations - done)
             begun = time.perf_counter()
-            ran = run(piece, threaded)
+            ran = run(piece, threaded, done + piece == iterations)
             self.note(threaded, time.perf_counter() - begun, ran)
             done += ran
             if ran < piece:

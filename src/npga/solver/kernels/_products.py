@@ -96,14 +96,29 @@ def _columns_adjoint(matrix: Any, lo: int, hi: int, y: Any, out: Any) -> None:
 
 @compiled
 def _rows_product(matrix: Any, lo: int, hi: int, x: Any, out: Any) -> None:
-    n = len(x)
+    n, m = len(x), hi - lo
     data, lead = matrix[DATA], matrix[LEAD]
-    for r in range(hi - lo):
-        row = view(data, (lo + r) * lead, n, x)
-        total = number(x[0], 0)
+    r = 0
+    while r + 4 <= m:  # four rows at a time: one pass over x for four sums
+        r0, r1 = view(data, (lo + r) * lead, n, x), view(data, (lo + r + 1) * lead, n, x)
+        r2, r3 = view(data, (lo + r + 2) * lead, n, x), view(data, (lo + r + 3) * lead, n, x)
+        s0 = s1 = s2 = s3 = number(x[0], 0)
         for j in range(n):
-            total += row[j] * x[j]
-        out[r] += total
+            s0 += r0[j] * x[j]
+            s1 += r1[j] * x[j]
+            s2 += r2[j] * x[j]
+            s3 += r3[j] * x[j]
+        out[r] += s0
+        out[r + 1] += s1
+        out[r + 2] += s2
+        out[r + 3] += s3
+        r += 4
+    while r < m:
+        r0, s0 = view(data, (lo + r) * lead, n, x), number(x[0], 0)
+        for j in range(n):
+            s0 += r0[j] * x[j]
+        out[r] += s0
+        r += 1
 
 
 @compiled

@@ -57,9 +57,9 @@ class Agents:
     def __call__(self, primal: Array, dual: Array, iterations: int, fresh: bool) -> int:  # noqa: ARG002
         """Advance; returns how many iterations were run."""
 
-        def run(count: int, threaded: bool) -> int:
+        def run(count: int, threaded: bool, last: bool) -> int:
             if threaded:
-                return self._side_by_side(primal, dual, count)
+                return self._side_by_side(primal, dual, count, last)
             return self.sweep(primal, dual, np.array([count]), False, *_NOT_MEASURED)[1]
 
         return self.pace(run, iterations)
@@ -76,7 +76,7 @@ class Agents:
         )  # fmt: skip
         return int(rows), int(done)
 
-    def _side_by_side(self, primal: Array, dual: Array, iterations: int) -> int:
+    def _side_by_side(self, primal: Array, dual: Array, iterations: int, last: bool) -> int:
         """The same iterations with each phase shared among threads, a range of groups for each."""
         packed, mixing = self._plan.packed, self._plan.lowered.mixing
         ranges = list(pairwise(self._bounds.tolist()))
@@ -86,7 +86,7 @@ class Agents:
             for power in range(mixing.new_powers - 1, 0, -1):
                 together([partial(exchange_groups, *packed, dual, *groups, power) for groups in ranges])
                 dual[[5, 6]] = dual[[6, 5]]
-            pause = done == iterations
+            pause = last and done == iterations
             calls = [partial(step_groups, *packed, primal, dual, own, *groups, pause) for own, groups in work]
             total = sum(together(calls))
             for power in range(1, mixing.kept_powers + 1):
@@ -115,17 +115,21 @@ class Panels:
     def __call__(self, primal: Array, dual: Array, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
 
-        def run(count: int, threaded: bool) -> int:
+        def run(count: int, threaded: bool, last: bool) -> int:
             nonlocal fresh
             pulled, fresh = not fresh, False
             if threaded:
-                return self._side_by_side(primal, dual, count, pulled)
-            arguments = (*self._plan.packed, primal, dual, self._scratch, count, self._chunks, self._pulls, pulled)
-            return int(advance_panels(*arguments))
+                return self._side_by_side(primal, dual, count, pulled, last)
+            codes, steps = self._plan.packed
+            return int(
+                advance_panels(
+                    codes, steps, primal, dual, self._scratch, count, self._chunks, self._pulls, pulled, last
+                )
+            )
 
         return self.pace(run, iterations)
 
-    def _side_by_side(self, primal: Array, dual: Array, iterations: int, pulled: bool) -> int:
+    def _side_by_side(self, primal: Array, dual: Array, iterations: int, pulled: bool, last: bool) -> int:
         """The iterations of `advance_panels` with the chunks shared among threads."""
         packed = self._plan.packed
         work = list(zip(self._chunks, self._pulls, strict=True))
@@ -134,9 +138,9 @@ class Panels:
             together([partial(_each, pull_chunk, [(*packed, dual, *work[k]) for k in share]) for share in shares])
         for done in range(1, iterations + 1):
             gather_and_move(*packed, primal, self._pulls)
-            calls = []
+            calls, pause = [], last and done == iterations
             for scratch, share in zip(self._scratch, shares, strict=True):
-                rows = [(*packed, primal, dual, work[k][0], scratch, work[k][1], done == iterations) for k in share]
+                rows = [(*packed, primal, dual, work[k][0], scratch, work[k][1], pause) for k in share]
                 calls.append(partial(_each, panels_chunk, rows))
             total = sum(together(calls))
             turn_over(primal, dual)
