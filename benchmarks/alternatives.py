@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 import npga
 from cases import CASES, LASSO, RIDGE
+from npga import functions as fn
 from npga.solver import batch
 
 TOLERANCE = 1e-6
@@ -68,11 +75,65 @@ def _cvxpy(problem, star, repeats):
 
 
 def libraries():
-    """Which of the libraries for distributed optimisation can be imported here, and why not."""
-    found = {}
-    for module in ("decent_bench", "disropt"):
-        try:
-            found[module] = getattr(importlib.import_module(module), "__version__", "installed")
-        except Exception as error:
-            found[module] = f"not available: {type(error).__name__}: {error}"
-    return found
+    """The libraries for distributed optimisation, where they install: what was measured, or why nothing was."""
+    return {"decent-bench": _importable("decent_bench") or "installed; not measured", "disropt": _disropt()}
+
+
+def _importable(module):
+    """Nothing, or why a module cannot be imported."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        return f"not available ({type(error).__name__}: {error})"
+    return None
+
+
+def _disropt(iterations=300, step_sizes=(0.01, 0.03, 0.1)):
+    """Its dual subgradient method and ours on 13 agents that share ten resources; a sentence."""
+    missing = _importable("disropt")
+    starter = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+    if missing or starter is None:
+        return missing or "not measured: mpiexec was not found"
+    rng, n, p = np.random.default_rng(0), 13, 10
+    A = [rng.standard_normal((p, 1 + (i == 0))) for i in range(n)]
+    c = [rng.standard_normal(block.shape[1]) for block in A]
+    b = sum(block @ wish for block, wish in zip(A, c, strict=True)) - 1.0
+    agents = [npga.Agent(block, fn.Shifted(fn.SquaredNorm(1.0), wish)) for block, wish in zip(A, c, strict=True)]
+    problem, network = npga.Problem(agents, fn.LessEqual(b)), npga.Network.erdos_renyi(n, 0.3, seed=0)
+    solution = npga.reference(problem)
+    tuned = npga.tune(problem, network, "nids", reference=solution)
+    for _ in range(2):
+        begun = time.perf_counter()
+        ours = npga.solve(
+            problem, network, tuned.version, tuned.steps, tol=None, reference=solution.x, gap_tol=TOLERANCE
+        )
+        seconds = time.perf_counter() - begun
+    with tempfile.TemporaryDirectory() as folder:
+        blocks = {f"A{i}": block for i, block in enumerate(A)} | {f"c{i}": wish for i, wish in enumerate(c)}
+        np.savez(Path(folder) / "data.npz", W=network.W.toarray(), b=b, star=solution.x, **blocks)
+        found = [_party(starter, Path(folder) / "data.npz", n, step, iterations) for step in step_sizes]
+    best = min(found, key=lambda row: row["gap"])
+    return (
+        f"{iterations} iterations of its distributed dual subgradient method took {best['seconds']:.1f} s "
+        f"({1e3 * best['seconds'] / iterations:.0f} ms each, one MPI process for each of {n} agents) and reached a "
+        f"gap of {best['gap']:.2g} with the best of {len(step_sizes)} step sizes; NIDS here reached {TOLERANCE:g} in "
+        f"{1e3 * seconds:.1f} ms ({ours.iterations} iterations, in one process, steps found in {tuned.seconds:.0f} s)"
+    )
+
+
+def _party(starter, data, n, step, iterations):
+    script = Path(__file__).parent / "disropt_party.py"
+    command = [
+        starter,
+        "-n",
+        str(n),
+        sys.executable,
+        "-m",
+        "mpi4py",
+        str(script),
+        str(data),
+        str(step),
+        str(iterations),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])

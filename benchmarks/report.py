@@ -124,7 +124,7 @@ def markdown(results, template):
         "growth": growth_table(results),
         "alternatives": alternatives_table(results),
         "tuning": ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items()),
-        "libraries": "; ".join(f"`{name}`: {text}" for name, text in results["libraries"].items()),
+        "libraries": "\n".join(f"* `{name}`: {text}." for name, text in results["libraries"].items()),
         "cold": show(results["start-up"]["first solve, cold"]),
         "warm": show(results["start-up"]["first solve, warm"]),
         "import": show(results["start-up"]["import"]),

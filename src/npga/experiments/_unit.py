@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npga.errors import InputError
 from npga.experiments._experiment import Experiment
 from npga.experiments._instance import Instance
 from npga.experiments._measures import measured_rate, reached
@@ -110,24 +111,30 @@ class Floor:
 def _tuned(place: Place, network: Network, protocol: Protocol, own: tuple[str, int]) -> tuple[Row, Result]:
     """The shortest run among those at the steps that the tuner finds from each of its seeds."""
     method, seeds = protocol.tuner(own)
-    found = []
+    found, failures = [], []
     for seed in seeds:
-        tuning = tune(
-            place.problem,
-            network,
-            place.version,
-            method,
-            seed=seed,
-            reference=place.reference,
-            within_theorems=protocol.within_theorems,
-        )
+        try:
+            tuning = tune(
+                place.problem,
+                network,
+                place.version,
+                method,
+                seed=seed,
+                reference=place.reference,
+                within_theorems=protocol.within_theorems,
+            )
+        except InputError as failure:
+            failures.append(failure)
+            continue
         found.append((tuning, *_run(place, network, tuning, protocol)))
+    if not found:
+        raise failures[0]
     tuning, status, result = min(found, key=lambda item: _work(_outcome(item[2]) | item[1]))
     summary = {
         "rate_predicted": tuning.rate,
         "tuning_method": method,
         "tuning_work": sum(item[0].work for item in found),
-        "tuning_message": tuning.message,
+        "tuning_message": tuning.message + (f" From {len(failures)} seeds nothing was found." if failures else ""),
     }
     return summary | status, result
 

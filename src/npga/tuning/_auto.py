@@ -75,12 +75,12 @@ class Journey:
         """The winner of a short search, as a result to go on from."""
         runners = []
         for version in versions:
-            space = Space(self.problem, version)
+            space = Space(self.problem, self.network, version)
             points = [space.middle, *space.sample(_SAMPLES, self.rng)]
             runners += [Runner(self.problem, self.network, space, point, start, self.max_iters) for point in points]
         winner = halve(runners, _FIRST, self.trials, self.budget, "sample")[0]
         if not math.isfinite(winner.kkt):  # nothing in the box is stable: begin with caution
-            winner = self._cautious(Space(self.problem, versions[0]), start)
+            winner = self._cautious(Space(self.problem, self.network, versions[0]), start)
         self._count([r for r in runners if r is not winner])
         return conclude(winner.method, Run(winner.state))
 
@@ -101,7 +101,7 @@ class Journey:
         """Run the present steps and some near them side by side from here; where the best of them got to."""
         assert current.version is not None
         assert current.steps is not None
-        space = Space(self.problem, current.version)
+        space = Space(self.problem, self.network, current.version)
         here = space.encode(current.steps, current.version.c)
         method = Npga(self.problem, self.network, current.version, current.steps)
         start = (current.x, current.lam, method.memory(current.state))

@@ -176,7 +176,7 @@ class _Drawing:
         for row in map(find_version, _ROWS):
             if row.rounds > rounds or max(_pattern(row)) > degree:
                 continue
-            space = Space(self.problem, row, **gamma_max)
+            space = Space(self.problem, self.network, row, **gamma_max)
             for value, point in descents(self._job(row, space), space, self._rng)[:1]:
                 self._rows.append((value, *space.decode(point)))
 
@@ -214,7 +214,7 @@ class _Drawing:
             if self.assumption_4 and not self._allowed(trial):
                 continue
             checked += 1
-            check, run = confirm(self._job(trial.version, Space(self.problem, trial.version)), trial)
+            check, run = confirm(self._job(trial.version, Space(self.problem, self.network, trial.version)), trial)
             if check.radius < 1.0 and math.isfinite(run.iterations):
                 return self._version(trial, check.radius, run.iterations, begun)
         raise InputError(

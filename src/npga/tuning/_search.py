@@ -117,7 +117,7 @@ def tune_search(
 ) -> Tuning:
     """Choose steps by trial runs, in two rounds of successive halving."""
     begun = time.perf_counter()
-    space = Space(problem, version) if gamma_max is None else Space(problem, version, gamma_max)
+    space = Space(problem, network, version) if gamma_max is None else Space(problem, network, version, gamma_max)
     rng, trials = np.random.default_rng(seed), Trials()
     points = [space.middle, *space.sample(_SAMPLES, rng)]
     runners = [Runner(problem, network, space, u) for u in points]

@@ -2,8 +2,9 @@
 
 Steps are written free of units: alpha = a / k and beta = b / (alpha sigma^2), where k is the curvature of the problem
 (`Problem.curvature`) and sigma the largest singular value of the A_i. Then a and b are of order one at the limits of
-stability, whatever the data are measured in. a, b, gamma and the version's constant c are searched on a logarithmic
-scale, theta on a linear one.
+stability, whatever the data are measured in. DLM's constant multiplies beta L, so it is written c / (beta tau) with
+tau = largest degree + 1, as in W = I - L/tau. a, b, gamma and c are searched on a logarithmic scale, theta on a linear
+one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.networks import MatrixVersion, Version
+from npga.networks import MatrixVersion, Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.steps import Steps
@@ -37,11 +38,11 @@ class SearchSpace(Protocol):
 
 @dataclass(frozen=True)
 class Space:
-    """Unit-free coordinates of the steps of one version on one problem.
+    """Unit-free coordinates of the steps of one version on one problem and network.
 
     Parameters
     ----------
-    problem, version
+    problem, network, version
         They fix the units, and which constants are free: presets fix some steps, NIDS and DLM have a constant c.
         (That of P2D2 only rescales gamma, so it stays as it is.)
     gamma_max
@@ -49,6 +50,7 @@ class Space:
     """
 
     problem: Problem
+    network: Network
     version: Version
     gamma_max: float = _BOX["gamma"][1]
 
@@ -86,7 +88,11 @@ class Space:
     def _with_c(self, c: float | None, beta: float) -> Version:
         if c is None:
             return self.version
-        return find_version(self.version.name, c=c / beta if self.version.times_beta else c)
+        return find_version(self.version.name, c=c * self._unit(beta))
+
+    def _unit(self, beta: float) -> float:
+        """What the version's constant is measured in."""
+        return 1.0 / (beta * float(self.network.degrees.max() + 1)) if self.version.times_beta else 1.0
 
     def encode(self, steps: Steps, c: float | None = None) -> Array:
         """The point of given steps."""
@@ -96,10 +102,8 @@ class Space:
             "b": alpha * steps.beta * (self.problem.sigma**2 or 1.0),
             "gamma": steps.gamma,
             "theta": steps.theta,
-            "c": (self.version.c if c is None else c) or 1.0,
+            "c": ((self.version.c if c is None else c) or 1.0) / self._unit(steps.beta),
         }
-        if self.version.times_beta:
-            values["c"] *= steps.beta
         return np.array([values[n] if n == "theta" else np.log(values[n]) for n in self.names])
 
     @property

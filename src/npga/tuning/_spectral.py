@@ -174,7 +174,7 @@ def tune_spectral(
     """Minimise the spectral radius over alpha, beta, gamma, theta and c, then choose by real runs."""
     begun = time.perf_counter()
     solution = solve_centrally(problem) if solution is None else solution
-    space = Space(problem, version) if gamma_max is None else Space(problem, version, gamma_max)
+    space = Space(problem, network, version) if gamma_max is None else Space(problem, network, version, gamma_max)
     job = Spectral(problem, network, version, solution, space, budget)
     with suppress(OutOfTimeError, KeyboardInterrupt):  # what was found so far is in the trials
         job.search(space, seed)
