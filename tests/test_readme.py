@@ -12,13 +12,22 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+# Pages whose Python stands on its own.
+RUN = [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "tuning.md"]
 
 
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.strip().splitlines()[-1][:40])
-def test_python_blocks_run(code, capsys):
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+def blocks(language, text=README):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [code for path in RUN for code in blocks("python", path.read_text(encoding="utf-8"))],
+    ids=lambda code: code.strip().splitlines()[-1][:40],
+)
+def test_python_blocks_run(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "page", "exec"), {"__name__": "page"})
     if "print(" in code:
         assert capsys.readouterr().out
 

@@ -24,4 +24,5 @@ def test_dlm_is_in_the_box_of_extra():
 @pytest.mark.parametrize("seed", range(4))
 def test_dlm_is_tuned_where_degrees_are_large(seed):
     tuned = tune(elastic_net(), DENSE, "dlm", "search", seed=seed)
-    assert npga.solve(elastic_net(), DENSE, tuned.version, tuned.steps, max_iters=20_000).status is npga.Status.CONVERGED
+    result = npga.solve(elastic_net(), DENSE, tuned.version, tuned.steps, max_iters=20_000)
+    assert result.status is npga.Status.CONVERGED
