@@ -74,8 +74,8 @@ def verdicts(results):
     for name, row in results.get("tracing", {}).items():
         line(
             f"tracing at {name} ({row['iterations']:,} iterations): below 5 %",
-            f"{row['median']:.1%} ({row['least']:.1%} to {row['most']:.1%})",
-            row["median"] < 0.05,
+            f"{row['part']:.1%} ({row['records']} records of {row['record']:.1f} iterations each)",
+            row["part"] < 0.05,
         )
     if "memory" in results:
         row = results["memory"]

@@ -25,6 +25,12 @@ Array = NDArray[Any]
 _LEAP_SECONDS = 0.05
 # The growth of lam is measured against its first iterations (see `Meter`), which are recorded one by one.
 _FIRST = 10
+_RESIDUALS, _SCALES = (found.RESIDUAL_X, found.RESIDUAL_Z), (found.SCALE_X, found.SCALE_Z)
+
+
+def _divide(numerator: Array, denominator: Array, otherwise: Array) -> Array:
+    """The quotient where the denominator is positive."""
+    return np.divide(numerator, denominator, out=otherwise.copy(), where=denominator > 0.0)
 
 
 def measuring_facts(problem: Problem, reference: Array | None) -> Array:
@@ -71,17 +77,22 @@ class CompiledMeter(Meter):
         return np.asarray(table[0])
 
     def _snapshot(self, iteration: int, rounds: int, row: Array, seconds: float) -> Snapshot:
-        findings = row.tolist()
-        x, z = findings[found.RESIDUAL_X], findings[found.RESIDUAL_Z]
-        scale_x, scale_z = (max(findings[k], least) for k, least in zip((2, 3), self._floor, strict=True))
+        record = self._records([iteration], [rounds], row[None])[0]
         if self._floor == (0.0, 0.0):
-            self._floor = (RESOLUTION * x, RESOLUTION * z)
-        kkt = float(np.maximum(x / scale_x if scale_x > 0.0 else x, z / scale_z if scale_z > 0.0 else z))
-        size = findings[found.SIZE]
-        consensus = findings[found.SPREAD] / size if size else 0.0
-        gap, objective = findings[found.GAP] / self._distance, findings[found.OBJECTIVE]
-        growth = self._relative_growth(iteration, findings[found.LARGEST], findings[found.INCREMENT])
-        return Snapshot(Record(iteration, rounds, gap, kkt, consensus, objective), seconds, *growth)
+            self._floor = (RESOLUTION * float(row[found.RESIDUAL_X]), RESOLUTION * float(row[found.RESIDUAL_Z]))
+        growth = self._relative_growth(iteration, float(row[found.LARGEST]), float(row[found.INCREMENT]))
+        return Snapshot(record, seconds, *growth)
+
+    def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
+        """One record for each row of findings."""
+        x, z = (
+            _divide(table[:, size], np.maximum(table[:, scale], least), table[:, size])
+            for size, scale, least in zip(_RESIDUALS, _SCALES, self._floor, strict=True)
+        )
+        consensus = _divide(table[:, found.SPREAD], table[:, found.SIZE], np.zeros(len(table)))
+        gap = table[:, found.GAP] / self._distance
+        columns = (gap, np.maximum(x, z), consensus, table[:, found.OBJECTIVE])
+        return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
 
     def leaps(self, tol: float | None, gap_tol: float | None, max_rounds: int | None) -> Leap | None:
         """A function that advances over many recorded iterations at once; None where single ones are long anyway."""
@@ -132,8 +143,6 @@ class CompiledMeter(Meter):
         else:  # stopped between two records
             with np.errstate(over="ignore", invalid="ignore"):
                 after = replace(after, Ax=self.problem.A.apply(after.x))
-        records = []
-        for k in range(rows - 1 if whole else rows):
-            sent = state.rounds + int(points[k] - state.iteration) * rounds
-            records.append(self._snapshot(int(points[k]), sent, table[k], 0.0).record)
-        return after, records
+        passed = points[: rows - 1 if whole else rows]
+        sent = state.rounds + (passed - state.iteration) * rounds
+        return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
