@@ -32,7 +32,7 @@ def add_product(matrix: Any, lo: int, hi: int, x: Any, out: Any) -> None:
     if matrix[FORM] == BY_COLUMNS:
         _columns_product(matrix, lo, hi, x, out)
     elif matrix[FORM] == BY_ROWS:
-        _rows_product(matrix, lo, hi, x, out)
+        _add_dots(matrix[DATA], lo * matrix[LEAD], matrix[LEAD], x, out)
     elif matrix[FORM] == SPARSE:
         _sparse_product(matrix, lo, hi, x, out)
 
@@ -41,11 +41,39 @@ def add_product(matrix: Any, lo: int, hi: int, x: Any, out: Any) -> None:
 def add_adjoint(matrix: Any, lo: int, hi: int, y: Any, out: Any) -> None:
     """Add A[lo:hi]^T y to `out`, which has one entry per column."""
     if matrix[FORM] == BY_COLUMNS:
-        _columns_adjoint(matrix, lo, hi, y, out)
+        _add_dots(matrix[DATA], lo, matrix[LEAD], y, out)
     elif matrix[FORM] == BY_ROWS:
         _rows_adjoint(matrix, lo, hi, y, out)
     elif matrix[FORM] == SPARSE:
         _sparse_adjoint(matrix, lo, hi, y, out)
+
+
+@compiled
+def _add_dots(data: int, first: int, lead: int, x: Any, out: Any) -> None:
+    """Add to out[k] the product of x with as many entries from first + k lead on: with a row, or part of a column."""
+    n, m = len(x), len(out)
+    k = 0
+    while k + 4 <= m:  # four at a time: one pass over x for four sums
+        at = first + k * lead
+        a0, a1 = view(data, at, n, x), view(data, at + lead, n, x)
+        a2, a3 = view(data, at + 2 * lead, n, x), view(data, at + 3 * lead, n, x)
+        s0 = s1 = s2 = s3 = number(x[0], 0)
+        for j in range(n):
+            s0 += a0[j] * x[j]
+            s1 += a1[j] * x[j]
+            s2 += a2[j] * x[j]
+            s3 += a3[j] * x[j]
+        out[k] += s0
+        out[k + 1] += s1
+        out[k + 2] += s2
+        out[k + 3] += s3
+        k += 4
+    while k < m:
+        a0, s0 = view(data, first + k * lead, n, x), number(x[0], 0)
+        for j in range(n):
+            s0 += a0[j] * x[j]
+        out[k] += s0
+        k += 1
 
 
 @compiled
@@ -65,60 +93,6 @@ def _columns_product(matrix: Any, lo: int, hi: int, x: Any, out: Any) -> None:
         for r in range(m):
             out[r] += c0[r] * x0
         j += 1
-
-
-@compiled
-def _columns_adjoint(matrix: Any, lo: int, hi: int, y: Any, out: Any) -> None:
-    m, n = hi - lo, len(out)
-    data, lead = matrix[DATA], matrix[LEAD]
-    j = 0
-    while j + 4 <= n:
-        c0, c1 = view(data, j * lead + lo, m, y), view(data, (j + 1) * lead + lo, m, y)
-        c2, c3 = view(data, (j + 2) * lead + lo, m, y), view(data, (j + 3) * lead + lo, m, y)
-        s0 = s1 = s2 = s3 = number(y[0], 0)
-        for r in range(m):
-            s0 += c0[r] * y[r]
-            s1 += c1[r] * y[r]
-            s2 += c2[r] * y[r]
-            s3 += c3[r] * y[r]
-        out[j] += s0
-        out[j + 1] += s1
-        out[j + 2] += s2
-        out[j + 3] += s3
-        j += 4
-    while j < n:
-        c0, s0 = view(data, j * lead + lo, m, y), number(y[0], 0)
-        for r in range(m):
-            s0 += c0[r] * y[r]
-        out[j] += s0
-        j += 1
-
-
-@compiled
-def _rows_product(matrix: Any, lo: int, hi: int, x: Any, out: Any) -> None:
-    n, m = len(x), hi - lo
-    data, lead = matrix[DATA], matrix[LEAD]
-    r = 0
-    while r + 4 <= m:  # four rows at a time: one pass over x for four sums
-        r0, r1 = view(data, (lo + r) * lead, n, x), view(data, (lo + r + 1) * lead, n, x)
-        r2, r3 = view(data, (lo + r + 2) * lead, n, x), view(data, (lo + r + 3) * lead, n, x)
-        s0 = s1 = s2 = s3 = number(x[0], 0)
-        for j in range(n):
-            s0 += r0[j] * x[j]
-            s1 += r1[j] * x[j]
-            s2 += r2[j] * x[j]
-            s3 += r3[j] * x[j]
-        out[r] += s0
-        out[r + 1] += s1
-        out[r + 2] += s2
-        out[r + 3] += s3
-        r += 4
-    while r < m:
-        r0, s0 = view(data, (lo + r) * lead, n, x), number(x[0], 0)
-        for j in range(n):
-            s0 += r0[j] * x[j]
-        out[r] += s0
-        r += 1
 
 
 @compiled
