@@ -12,24 +12,25 @@ from hostile import misbehave
 from npga.errors import NpgaError
 from npga.runtimes import read_job
 from npga.runtimes._command import Command
-from npga.runtimes._frame import Kind
+from npga.runtimes._frame import HEADER_SIZE, Kind, header
 from npga.runtimes._mpi_plan import Plan
 from npga.runtimes.mpi import party
 
 AT, VILLAIN = 17, 2
 
 
-def spoil(plan, fault):
-    """Change what is about to be sent."""
-    heads, values = plan._out_heads, plan._out_values[0][1]
+def spoiled(rows, due, fault):
+    """What is sent instead of the row that is due."""
+    values = np.frombuffer(rows, due.dtype, offset=HEADER_SIZE).copy()
     if fault == "nan":
         values[0] = np.nan
     elif fault == "run":
-        heads["run"] = 12345
+        due = due._replace(run=12345)
     elif fault == "sender":
-        heads["sender"] = 77
+        due = due._replace(sender=77)
     elif fault == "late":
-        heads["round"] = AT - 1
+        due = due._replace(round=AT - 1)
+    return header(due) + values.tobytes()
 
 
 def main():
@@ -42,13 +43,8 @@ def main():
             return honest(plan, kind, number, vectors)
         if fault in ("kill", "freeze", "silent", "crash"):
             misbehave(fault)
-        collective = plan._collective
-
-        def lying(*buffers):
-            spoil(plan, fault)
-            return collective(*buffers)
-
-        plan._collective = lying
+        send, due = plan._send, plan._due._replace(sender=VILLAIN, round=AT)
+        plan._send = lambda rows: send(spoiled(rows, due, fault))
         return honest(plan, kind, number, vectors)
 
     Plan.start = start

@@ -9,7 +9,6 @@ connection know since they opened it, so that nothing from an earlier run can be
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -24,12 +23,8 @@ _MAGIC = b"NPGA"
 _HEADER = struct.Struct("<4sBBcxQIIQ")
 HEADER_SIZE = _HEADER.size
 _KIND_AT = 5
-FIELDS = np.dtype(
-    {
-        "names": ["magic", "protocol", "kind", "dtype", "zero", "run", "sender", "length", "round"],
-        "formats": ["S4", "u1", "u1", "S1", "u1", "<u8", "<u4", "<u4", "<u8"],
-    }
-)
+_ROUND = struct.Struct("<Q")  # the end of the header
+ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
 _TEXT = b"S"
 _CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
 
@@ -63,12 +58,6 @@ def frame_size(length: int, dtype: np.dtype[Any]) -> int:
 def header(due: Due) -> bytes:
     """The header that the message due must have, byte for byte."""
     return _HEADER.pack(_MAGIC, PROTOCOL, due.kind, _CODES[due.dtype], due.run, due.sender, due.length, due.round)
-
-
-def headers(due: Due, senders: Sequence[int]) -> Array:
-    """The headers of several senders as one structured array, whose "kind" and "round" can be set again."""
-    heads = np.frombuffer(b"".join(header(due._replace(sender=i)) for i in senders), FIELDS)
-    return heads.copy()
 
 
 def pack(run: int, sender: int, kind: Kind, number: int, vector: Array) -> bytes:

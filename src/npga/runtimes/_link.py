@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from npga import __version__
@@ -87,8 +86,8 @@ class Hello:
 
 
 def run_number(*hellos: Hello) -> int:
-    """A number for this run of these ends, different each time."""
-    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
+    """A number for this run of these ends, different each time; its highest byte in a header is zero."""
+    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=7)
     for hello in sorted(hellos, key=lambda hello: hello.party):
         digest.update(hello.nonce.encode())
     return int.from_bytes(digest.digest(), "little")
@@ -145,9 +144,3 @@ class Alone:
 
     def close(self, error: BaseException | None = None) -> None:
         """Nobody to tell."""
-
-
-def lengths(vectors: Mapping[int, Array]) -> tuple[int, np.dtype[Any]]:
-    """Length and dtype that all vectors of one round share."""
-    first: Array = next(iter(vectors.values()))
-    return first.size, first.dtype

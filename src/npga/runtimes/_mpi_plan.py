@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.runtimes._frame import FIELDS, HEADER_SIZE, Due, Kind, frame_size, headers, unpack
+from npga.runtimes._frame import HEADER_SIZE, ROUND_SIZE, Due, Kind, frame_size, header, round_bytes, unpack
 from npga.runtimes._layout import Layout
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 Array = NDArray[Any]
+# The highest byte of an infinity or a NaN, and of finite numbers so large that a closer look costs nobody anything.
+_HIGHEST = 0x7F, 0xFF
 
 
 class Plan:
@@ -22,6 +24,9 @@ class Plan:
 
     With one agent on every rank all neighbours get the same row, an Ineighbor_allgather. Otherwise each neighbouring
     rank gets the rows of the agents that it has links with, an Ineighbor_alltoallv.
+
+    With more ranks than cores every round begins with cold caches, and the time goes into how much code is touched:
+    rows are written and checked as bytes, without NumPy's general loops.
     """
 
     def __init__(
@@ -31,43 +36,54 @@ class Plan:
         size = frame_size(length, dtype)
         single = all(len(agents) == 1 for agents in layout.parties)
         self._due = Due(run, 0, Kind.DATA, 0, length, dtype)
-        own = layout.parties[me] if single else [i for border in borders.values() for i in border.ours]
+        self._own = list(layout.parties[me]) if single else [i for border in borders.values() for i in border.ours]
         self._sources = [(j, layout.title(party)) for party, border in borders.items() for j in border.theirs]
-        outgoing = np.zeros((len(own), size), np.uint8)
-        self.incoming = np.zeros((len(self._sources), size), np.uint8)
-        outgoing[:, :HEADER_SIZE] = headers(self._due, own).view(np.uint8).reshape(len(own), HEADER_SIZE)
-        self._out_heads = outgoing[:, :HEADER_SIZE].view(FIELDS)
-        self._out_values = [(i, row[HEADER_SIZE:].view(dtype)) for i, row in zip(own, outgoing, strict=True)]
-        self._in_heads = self.incoming[:, :HEADER_SIZE]
-        self._wanted = headers(self._due, [j for j, _ in self._sources])
-        self._counters = [(heads["kind"], heads["round"]) for heads in (self._out_heads, self._wanted)]
-        self._in_values = self.incoming[:, HEADER_SIZE:].view(dtype)
-        self._vectors = {j: values for (j, _), values in zip(self._sources, self._in_values, strict=True)}
-        self.bytes_sent = size * sum(len(border.ours) for border in borders.values())
-        if single:
-            self._collective: Any = graph.Ineighbor_allgather
-            self._buffers: tuple[Any, Any] = (outgoing, self.incoming)
-        else:
-            self._collective = graph.Ineighbor_alltoallv
-            counts = [[size * len(side) for side in sides] for sides in (
-                [border.ours for border in borders.values()], [border.theirs for border in borders.values()]
-            )]  # fmt: skip
-            self._buffers = ([outgoing, counts[0]], [self.incoming, counts[1]])
+        self._incoming = bytearray(size * len(self._sources))
+        rows = [memoryview(self._incoming)[at : at + size] for at in range(0, len(self._incoming), size)]
+        self._rows, self._heads = rows, [row[:HEADER_SIZE] for row in rows]
+        self._vectors = {
+            j: np.frombuffer(row, dtype, offset=HEADER_SIZE) for (j, _), row in zip(self._sources, rows, strict=True)
+        }
+        self._tops = slice(dtype.itemsize - 1, None, dtype.itemsize)
+        self._graph, self._single = graph, single
+        self._sent = [size * len(border.ours) for border in borders.values()]
+        self._received = [size * len(border.theirs) for border in borders.values()]
+        self.bytes_sent, self.bytes_received = sum(self._sent), sum(self._received)
+        self._turn(Kind.DATA)
+
+    def _turn(self, kind: Kind) -> None:
+        """From now on messages are of this kind; what is known of their headers is made once."""
+        self._due = self._due._replace(kind=kind)
+        self._beginnings = [(i, self._beginning(i)) for i in self._own]
+        # A round that joins these makes the headers that are due, one after another.
+        self._wanted = [*(self._beginning(j) for j, _ in self._sources), b""]
+
+    def _beginning(self, sender: int) -> bytes:
+        return header(self._due._replace(sender=sender))[:-ROUND_SIZE]
 
     def start(self, kind: Kind, number: int, vectors: Mapping[int, Array]) -> MPI.Request:
         """Write the rows and set them going."""
-        for kinds, rounds in self._counters:
-            kinds[...] = kind
-            rounds[...] = number
-        for i, row in self._out_values:
-            row[:] = vectors[i]
-        request: MPI.Request = self._collective(*self._buffers)
-        return request
+        if kind is not self._due.kind:
+            self._turn(kind)
+        stamp = round_bytes(number)
+        pieces: list[bytes] = []
+        for i, beginning in self._beginnings:
+            pieces += beginning, stamp, vectors[i].tobytes()
+        return self._send(b"".join(pieces))
 
-    def finish(self, kind: Kind, number: int) -> dict[int, Array]:
+    def _send(self, rows: bytes) -> MPI.Request:
+        if self._single:
+            return self._graph.Ineighbor_allgather(rows, self._incoming)
+        return self._graph.Ineighbor_alltoallv([rows, self._sent], [self._incoming, self._received])
+
+    def finish(self, number: int) -> dict[int, Array]:
         """The vectors by agent, after every row has been checked."""
-        if self._in_heads.tobytes() != self._wanted.tobytes() or not np.isfinite(self._in_values).all():
-            due = self._due._replace(kind=kind, round=number)
-            for row, (j, peer) in zip(self.incoming, self._sources, strict=True):
-                unpack(row.data, due._replace(sender=j), peer)
+        highest = self._incoming[self._tops]
+        if (
+            b"".join(self._heads) != round_bytes(number).join(self._wanted)
+            or _HIGHEST[0] in highest or _HIGHEST[1] in highest
+        ):  # fmt: skip
+            due = self._due._replace(round=number)
+            for row, (j, peer) in zip(self._rows, self._sources, strict=True):
+                unpack(row, due._replace(sender=j), peer)
         return self._vectors

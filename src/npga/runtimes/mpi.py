@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import MissingExtraError
@@ -20,7 +19,7 @@ from npga.runtimes._errors import PeerSlow
 from npga.runtimes._frame import Kind
 from npga.runtimes._job import Job
 from npga.runtimes._layout import Layout
-from npga.runtimes._link import Hello, lengths, nothing, run_number
+from npga.runtimes._link import Hello, nothing, run_number
 from npga.runtimes._mpi_plan import Plan
 from npga.runtimes._party import Party
 
@@ -65,7 +64,7 @@ class MpiLink:
         self._run = 0
         self._graph: MPI.Distgraphcomm
         self._aside: MPI.Intracomm
-        self._plans: dict[tuple[int, np.dtype[Any]], Plan] = {}
+        self._plans: dict[tuple[int, str], Plan] = {}
         self.bytes_sent = self.bytes_received = 0
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
@@ -87,16 +86,17 @@ class MpiLink:
 
         The vectors that come back are valid until the next exchange.
         """
-        length, dtype = lengths(vectors)
-        plan = self._plans.get((length, dtype))
+        one: Array = next(iter(vectors.values()))
+        plan = self._plans.get((one.size, one.dtype.char))
         if plan is None:
-            plan = self._plans[length, dtype] = Plan(self._graph, self._layout, self._me, self._run, length, dtype)
+            plan = Plan(self._graph, self._layout, self._me, self._run, one.size, one.dtype)
+            self._plans[one.size, one.dtype.char] = plan
         request = plan.start(kind, number, vectors)
         meanwhile()
         self._wait(request)
         self.bytes_sent += plan.bytes_sent
-        self.bytes_received += plan.incoming.size
-        return plan.finish(kind, number)
+        self.bytes_received += plan.bytes_received
+        return plan.finish(number)
 
     def _wait(self, request: MPI.Request) -> None:
         # A collective advances by a step in each test: several before the core is given away.

@@ -32,7 +32,7 @@ from npga.runtimes._grpc_streams import (
     read_message,
 )
 from npga.runtimes._job import Job
-from npga.runtimes._link import Hello, lengths, nothing, run_number
+from npga.runtimes._link import Hello, nothing, run_number
 from npga.runtimes._party import Party
 from npga.runtimes._stopwatch import Stopwatch
 
@@ -150,8 +150,8 @@ class GrpcLink:
     async def _exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
-        length, dtype = lengths(vectors)
-        size = frame_size(length, dtype)
+        one: Array = next(iter(vectors.values()))
+        size = frame_size(one.size, one.dtype)
         messages = {
             q: b"".join([pack(self._runs[q], i, kind, number, vectors[i]) for i in border.ours])
             for q, border in self._borders.items()
@@ -163,7 +163,7 @@ class GrpcLink:
             sending = asyncio.ensure_future(self._write(messages))
             await asyncio.sleep(0)
         meanwhile()
-        found = await self._read(Due(0, 0, kind, number, length, dtype))
+        found = await self._read(Due(0, 0, kind, number, one.size, one.dtype))
         if sending is not None:
             await self._sent(sending)
         return found

@@ -1,0 +1,109 @@
+"""The rows of an MPI round, with a postman instead of MPI."""
+
+import numpy as np
+import pytest
+
+import npga
+from npga.runtimes._errors import BadMessage
+from npga.runtimes._frame import HEADER_SIZE, Kind
+from npga.runtimes._layout import Layout
+from npga.runtimes._mpi_plan import Plan
+
+RUN, LENGTH = 2**56 - 1, 5
+LAYOUTS = {"one agent each": [[0], [1], [2], [3]], "two parties": [[0, 1], [2, 3]]}
+
+
+class Postman:
+    """Stands in for the communicator: keeps what a rank sends, and where it wants to be sent to."""
+
+    def Ineighbor_allgather(self, rows, incoming):
+        self.rows, self.counts, self.incoming = rows, None, incoming
+
+    def Ineighbor_alltoallv(self, rows, incoming):
+        (self.rows, self.counts), (self.incoming, _) = rows, incoming
+
+    def part(self, k):
+        """What goes to the k-th neighbour."""
+        if self.counts is None:
+            return self.rows
+        return self.rows[sum(self.counts[:k]) : sum(self.counts[: k + 1])]
+
+
+class Ranks:
+    def __init__(self, parties, dtype):
+        network = npga.Network.path(4)
+        self.layout = Layout(network, parties)
+        self.postmen = [Postman() for _ in parties]
+        self.plans = [
+            Plan(postman, self.layout, me, RUN, LENGTH, np.dtype(dtype)) for me, postman in enumerate(self.postmen)
+        ]
+
+    def start(self, vectors, number=1, kind=Kind.DATA):
+        """All ranks send; everything is delivered."""
+        for plan, agents in zip(self.plans, self.layout.parties, strict=True):
+            plan.start(kind, number, {i: vectors[i] for i in agents})
+        borders = [list(self.layout.borders(me)) for me in range(len(self.plans))]
+        for me, postman in enumerate(self.postmen):
+            postman.incoming[:] = b"".join(self.postmen[q].part(borders[q].index(me)) for q in borders[me])
+
+    def finish(self, number=1):
+        return [plan.finish(number) for plan in self.plans]
+
+
+@pytest.fixture(params=LAYOUTS)
+def ranks(request):
+    return lambda dtype=np.float64: Ranks(LAYOUTS[request.param], dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_sent_arrives_in_every_round_and_kind(ranks, dtype):
+    rng = np.random.default_rng(0)
+    ranks = ranks(dtype)
+    for number, kind in [(1, Kind.DATA), (2, Kind.DATA), (2, Kind.CONTROL), (2**40, Kind.DATA)]:
+        vectors = rng.standard_normal((4, LENGTH)).astype(dtype)
+        ranks.start(vectors, number, kind)
+        for me, heard in enumerate(ranks.finish(number)):
+            expected = {j for border in ranks.layout.borders(me).values() for j in border.theirs}
+            assert heard.keys() == expected
+            for j, vector in heard.items():
+                assert vector.dtype == dtype
+                assert np.array_equal(vector, vectors[j])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("entry", [0, LENGTH - 1])
+def test_huge_numbers_pass_and_those_beyond_do_not(ranks, dtype, entry):
+    largest = np.finfo(dtype).max
+    for number, value in enumerate([largest, -largest, largest / 2, np.finfo(dtype).tiny], 1):
+        every, vectors = ranks(dtype), np.zeros((4, LENGTH), dtype)
+        vectors[:, entry] = value
+        every.start(vectors, number)
+        every.finish(number)
+    for value in (np.inf, -np.inf, np.nan, -np.nan):
+        every, vectors = ranks(dtype), np.zeros((4, LENGTH), dtype)
+        vectors[2, entry] = value
+        every.start(vectors)
+        with pytest.raises(BadMessage, match=f"entry {entry} is"):
+            every.finish()
+
+
+def test_every_byte_of_a_header_counts(ranks):
+    for at in range(HEADER_SIZE):
+        every = ranks()
+        every.start(np.zeros((4, LENGTH)))
+        every.postmen[0].incoming[at] ^= 1
+        with pytest.raises(BadMessage):
+            every.plans[0].finish(1)
+
+
+def test_an_earlier_round_or_another_kind_is_refused(ranks):
+    every = ranks()
+    every.start(np.zeros((4, LENGTH)), 3)
+    with pytest.raises(BadMessage, match="round 3 arrived; expected kind 1, round 4"):
+        every.finish(4)
+    kept = [bytes(postman.incoming) for postman in every.postmen]
+    every.start(np.zeros((4, LENGTH)), 3, Kind.CONTROL)
+    for postman, old in zip(every.postmen, kept, strict=True):
+        postman.incoming[:] = old
+    with pytest.raises(BadMessage, match="kind 1, round 3 arrived; expected kind 2"):
+        every.finish(3)
