@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,8 @@ from dense_jacobian import radius
 from families import random_problem
 from npga.errors import InputError
 from npga.theory import certify
-from npga.tuning import design, tune
+from npga.tuning import _budget, design, tune
+from npga.tuning._design import _pattern
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
 
 NETWORK = npga.Network.erdos_renyi(6, 0.4, seed=4)
@@ -52,6 +56,7 @@ def test_a_design_is_a_version_that_solves(problem, solution, designed):
 def test_a_design_is_at_least_as_good_as_the_rows_of_its_rounds(problem, solution, designed):
     rows = tune(problem, NETWORK, versions=["extra", "p2d2", "exact-diffusion", "nids", "dlm"], reference=solution)
     assert designed.iterations(0.1) <= 1.01 * rows.best.iterations(0.1)
+    assert designed.measured <= 1.01 * rows.best.measured
 
 
 def test_assumption_4_is_kept(problem, solution):
@@ -85,6 +90,18 @@ def test_time_runs_out_with_the_best_so_far(problem, solution):
     found = design(problem, NETWORK, 2, per="round", reference=solution, max_seconds=1.5)
     assert found.rate < 1.0
     assert found.seconds < 30.0
+
+
+def test_a_short_time_is_shared_between_rows_patterns_and_runs(problem, solution, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr(_budget, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))  # a second a look
+    found = design(problem, NETWORK, 2, 2, reference=solution, max_seconds=600.0)
+    tried = [trial for trial in found.trials if trial.stage == "descent"]
+    names = {trial.version.name for trial in tried}
+    assert {"extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-ii"} <= names
+    largest = [_pattern(trial.version) for trial in tried if trial.version.name == "designed"]
+    assert set(patterns(2, 2)) <= set(largest)
+    assert any(trial.stage == "run" for trial in found.trials)
 
 
 def test_rows_embed_in_the_space(problem):

@@ -11,6 +11,7 @@ from dense_jacobian import radius
 from families import VERSIONS, random_problem
 from held_out import ball_ridge, elastic_net, equality_ridge, logistic, network
 from npga import functions as fn
+from npga.experiments import EXPERIMENTS
 from npga.solver import method_for
 from npga.tuning import Linearisation, rate
 
@@ -110,6 +111,25 @@ def test_the_predicted_rate_is_what_a_run_settles_into(kind, name):
     assert found.radius < 1.0
     measured = envelope_rate(problem, net, version, steps, solution.x)
     assert 1.0 - measured == pytest.approx(1.0 - found.radius, rel=0.02)
+
+
+def test_a_crowd_of_equally_slow_modes_is_no_obstacle():
+    """Experiment II with NIDS: no mode stands apart, and stretches that are too long would show rounding alone."""
+    instance = EXPERIMENTS["logistic"]().build(0)
+    version = npga.version("nids", c=1.10517)
+    steps = npga.Steps(27.2532, 8.28342e-4, gamma=0.449329, theta=0.6)
+    linear = Linearisation(instance.problem, instance.reference.x, instance.reference.lam).at(steps)
+    found = rate(linear, instance.network, version, steps)
+    method = method_for(linear, instance.network, version, steps)
+    rng = np.random.default_rng(5)
+    state = method.start(rng.standard_normal(linear.d), rng.standard_normal((linear.n, linear.p)))
+    norms = []
+    for _ in range(2):
+        state = method.advance(state, 1000)
+        norms.append(np.linalg.norm(state.lam - state.lam.mean(axis=0)) + np.linalg.norm(state.x))
+    measured = (norms[1] / norms[0]) ** 1e-3
+    assert 1.0 - found.radius == pytest.approx(1.0 - measured, rel=0.05)
+    assert found.iterations < 60_000
 
 
 def test_the_linearisation_says_whether_it_is_exact():

@@ -115,6 +115,17 @@ def test_search_needs_no_derivatives_and_spectral_says_that_it_does():
 
 
 @pytest.mark.parametrize("method", ["spectral", "search"])
+def test_a_solution_at_zero_can_be_tuned_for(method):
+    rng = np.random.default_rng(0)
+    agents = [npga.Agent(rng.standard_normal((2, 2)), fn.SquaredNorm(1.0)) for _ in range(4)]
+    zero, ring = npga.Problem(agents, fn.Equality([0.0, 0.0])), npga.Network.ring(4)
+    found = tune(zero, ring, "extra", method=method)
+    result = npga.solve(zero, ring, found.version, found.steps, x0=np.ones(8), tol=1e-8)
+    assert result.converged
+    assert result.x == pytest.approx(np.zeros(8), abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["spectral", "search"])
 def test_explicit_matrices_can_be_tuned(problem, method):
     W = NETWORK.W.toarray()
     mine = npga.Version.from_matrices("mine", np.eye(6) - W, D=W)

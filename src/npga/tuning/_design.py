@@ -2,14 +2,18 @@
 
 The rows of the version table are points in the space of polynomials B^2(K), C(K), D(K). Each row that fits is tuned
 first; from the best of them the coefficients are set free, together with the steps, and Nelder and Mead's method
-descends on the spectral radius.
+descends on the spectral radius. What comes out best is run, and the length of the run to 1e-8 decides.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,20 +28,29 @@ from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._budget import Budget
-from npga.tuning._descent import descend, descend_again
+from npga.tuning._descent import Found, descend, descend_again
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
 from npga.tuning._progress import progress as show_progress
 from npga.tuning._space import Space
-from npga.tuning._spectral import ACCURACY, OutOfTimeError, Spectral, confirm, descents
+from npga.tuning._spectral import ACCURACY, FORBIDDEN, OutOfTimeError, Spectral, confirm, descents, longest_run
 from npga.tuning._tuning import Trial, Trials
 
 Array = NDArray[Any]
 
 # Rows that differ in more than gamma: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
 _ROWS = ("extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-ii")
-_STARTS = 2
-_SIZE, _AGAIN, _DESCENT = 0.2, (0.3, 0.2, 0.3, 0.15, 0.3, 0.1), 100
+_BLANK = Version("designed", B2=[1, -1])
+# Where a row is tuned: points that get a glance.
+_GLANCES = 3
+# In a pattern: rows to start from, and the first simplex; in the best patterns, further ones; evaluations of each.
+_STARTS, _SIZE = 2, 0.2
+_PATTERNS, _AGAIN, _DESCENT = 2, (0.3, 0.2, 0.3), 300
+# Rows and winners that are run; simplices that descend on the length of the run, the first from each of them and the
+# others from the best two; evaluations of each.
+_RUNS, _FINALISTS, _NEARBY, _POLISH = 6, 2, (0.2, 0.1, 0.05), 200
 _CHECKED = 20
+# When time is short: until when rows are tuned, every pattern is tried, and the best of them are searched.
+_ROWS_UNTIL, _PATTERNS_UNTIL, _SEARCH_UNTIL = 0.3, 0.55, 0.8
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +108,9 @@ def design(
     reference: Reference | None = None,
     progress: bool = False,
 ) -> DesignedVersion:
-    """Find the polynomials B^2(W), C(W) and D(W), and steps, with the best linear rate on a problem and network.
+    """Find the polynomials B^2(W), C(W) and D(W), and steps, that solve a problem on a network fastest.
+
+    The spectral radius of the iteration is minimised first, then the iterations of a run from zero to 1e-8.
 
     Parameters
     ----------
@@ -107,7 +122,7 @@ def design(
         Most rounds of communication an iteration, deg D + max(deg C, deg B^2 - deg D, 0); the degree alone limits them
         by default, to 2 degree.
     per
-        What to minimise: the spectral radius per "iteration" or per "round" of communication.
+        What shall be few: the "iteration" or the "round" of communication.
     constraints
         "stability" asks only that the iteration converges; "assumption-4" also for Assumption 4 of the paper:
         0 <= C < I, 0 <= B^2 <= I with null spaces spanned by ones, D symmetric and doubly stochastic.
@@ -140,17 +155,22 @@ def design(
     solution = solve_centrally(problem) if reference is None else reference
     with show_progress("designing a version", progress) as observe:
         drawing = _Drawing(
-            problem, network, solution, constraints == "assumption-4", Budget(max_seconds, observe), seed
+            problem,
+            network,
+            solution,
+            assumption_4=constraints == "assumption-4",
+            degree=degree,
+            rounds=most,
+            per_round=per == "round",
+            budget=Budget(max_seconds, observe),
+            rng=np.random.default_rng(seed),
         )
         counts = range(1, min(most, 2 * degree) + 1) if per == "round" else [most]
-        try:
-            drawing.tune_rows(degree, most)
-            for count in counts:
-                for pattern in patterns(degree, count):
-                    drawing.search(pattern)
-        except (OutOfTimeError, KeyboardInterrupt):
-            pass
-        return drawing.conclude(per, degree, most, begun)
+        with suppress(KeyboardInterrupt):
+            drawing.tune_rows()
+            drawing.search([pattern for count in counts for pattern in patterns(degree, count)])
+            drawing.run()
+        return drawing.conclude(begun)
 
 
 def _positive(name: str, value: int) -> int:
@@ -159,70 +179,126 @@ def _positive(name: str, value: int) -> int:
     return int(value)
 
 
+@dataclass(eq=False)
 class _Drawing:
-    """The search: rows first, then patterns."""
+    """The search: rows first, then patterns, then runs. Whatever time is left, all that was tried is in the trials."""
 
-    def __init__(
-        self, problem: Problem, network: Network, solution: Reference, assumption_4: bool, budget: Budget, seed: int
-    ) -> None:
-        self.problem, self.network, self.solution = problem, network, solution
-        self.assumption_4, self.budget = assumption_4, budget
-        self.trials, self._rng = Trials(), np.random.default_rng(seed)
-        self._rows: list[tuple[float, Version, Steps]] = []
+    problem: Problem
+    network: Network
+    solution: Reference
+    assumption_4: bool
+    degree: int
+    rounds: int
+    per_round: bool
+    budget: Budget
+    rng: np.random.Generator
+    trials: Trials = field(default_factory=Trials)
 
-    def tune_rows(self, degree: int, rounds: int) -> None:
-        """Tune the rows that the search may start from."""
+    def __post_init__(self) -> None:
+        self._rows: list[Trial] = []
+        self._winners: dict[Pattern, Trial] = {}
+
+    def tune_rows(self) -> None:
+        """Tune the rows that the search may start from, each in its part of the time."""
         gamma_max = {"gamma_max": 1.0} if self.assumption_4 else {}
-        for row in map(find_version, _ROWS):
-            if row.rounds > rounds or max(_pattern(row)) > degree:
-                continue
+        rows = [row for row in map(find_version, _ROWS) if self._fits(row)]
+        for k, row in enumerate(rows, 1):
             space = Space(self.problem, self.network, row, **gamma_max)
-            for value, point in descents(self._job(row, space), space, self._rng)[:1]:
-                self._rows.append((value, *space.decode(point)))
+            job = self._job(row, space, self.budget.until(_ROWS_UNTIL * k / len(rows)))
+            best = self._best_of(descents, job, space, self.rng, _GLANCES, ())
+            if best is not None:
+                self._rows.append(best)
+        self._rows.sort(key=lambda row: row.rate)
 
-    def search(self, pattern: Pattern) -> None:
-        """Set the coefficients of a pattern free, starting from the best rows that it holds."""
-        space = DesignSpace(self.problem, self.network, pattern, self.assumption_4)
-        job = self._job(Version("designed", B2=[1, -1]), space)
-        rows = sorted((row for row in self._rows if pattern.holds(_pattern(row[1]))), key=lambda row: row[0])
-        for _, row, steps in rows[:_STARTS]:
-            best = descend(job.objective, space.encode(row, steps), _SIZE, _DESCENT, self._rng)
-            descend_again(job.objective, best, _AGAIN, _DESCENT, self._rng)
+    def search(self, patterns: list[Pattern]) -> None:
+        """Set the coefficients free: in every pattern once, from the best rows that it holds; then in the best ones."""
+        places: dict[Pattern, tuple[Spectral, DesignSpace]] = {}
+        for k, pattern in enumerate(patterns, 1):
+            space = DesignSpace(self.problem, self.network, pattern, self.assumption_4)
+            until = _ROWS_UNTIL + (_PATTERNS_UNTIL - _ROWS_UNTIL) * k / len(patterns)
+            job = self._job(_BLANK, space, self.budget.until(until))
+            places[pattern] = job, space
+            for row in [row for row in self._rows if pattern.holds(_pattern(row.version))][:_STARTS]:
+                self._descend(job, space, row, _SIZE)
+        for size in _AGAIN:
+            for pattern in sorted(self._winners, key=lambda pattern: self._price(self._winners[pattern]))[:_PATTERNS]:
+                job, space = places[pattern]
+                job.budget = self.budget.until(_SEARCH_UNTIL)
+                self._descend(job, space, self._winners[pattern], size)
 
-    def _job(self, version: Version, space: Space | DesignSpace) -> Spectral:
-        return Spectral(self.problem, self.network, version, self.solution, space, self.budget, self.trials)
+    def _descend(self, job: Spectral, space: DesignSpace, start: Trial, size: float) -> None:
+        """A descent on the radius; the pattern's winner is the best trial of all its descents."""
+        point = space.encode(start.version, start.steps)
+        best = self._best_of(descend, job.objective, point, size, _DESCENT, self.rng)
+        old = self._winners.get(space.pattern)
+        if best is not None and (old is None or best.rate < old.rate):
+            self._winners[space.pattern] = best
 
-    def conclude(self, per: str, degree: int, most: int, begun: float) -> DesignedVersion:
+    def _best_of(self, descent: Callable[..., object], *arguments: object) -> Trial | None:
+        """The best trial that a descent makes before it ends or its time is over; a short run if it got no further."""
+        before = len(self.trials)
+        with suppress(OutOfTimeError):
+            descent(*arguments)
+        made = [one for one in self.trials[before:] if 0.0 < one.rate < 1.0]
+        return min(made, key=lambda one: (one.stage != "descent", one.rate), default=None)
+
+    def run(self) -> None:
+        """Run the best rows and winners, and descend on the length of the run."""
+        found: dict[int, Found] = {}
+        lengths = []
+        with suppress(OutOfTimeError):
+            for k, trial in enumerate(sorted([*self._rows, *self._winners.values()], key=self._price)[:_RUNS]):
+                space = DesignSpace(self.problem, self.network, _pattern(trial.version), self.assumption_4)
+                lengths.append(partial(self._length, self._job(_BLANK, space), longest_run(trial.rate)))
+                point = space.encode(trial.version, trial.steps)
+                found[k] = lengths[k](point), point
+            for turn, size in enumerate(_NEARBY):
+                for k in sorted(found, key=lambda k: found[k][0])[: _FINALISTS if turn else _RUNS]:
+                    found[k] = descend_again(lengths[k], found[k], (size,), _POLISH, self.rng)
+
+    def _length(self, job: Spectral, limit: int, point: Array) -> float:
+        """Logarithm of what a run to the target accuracy costs."""
+        if job.space.excess(point) == math.inf:
+            return FORBIDDEN
+        return job.run(point, limit) + self._log_cost(job.space.decode(point)[0])
+
+    def _job(self, version: Version, space: Space | DesignSpace, budget: Budget | None = None) -> Spectral:
+        budget = self.budget if budget is None else budget
+        return Spectral(self.problem, self.network, version, self.solution, space, budget, self.trials)
+
+    def _log_cost(self, version: Version) -> float:
+        """Logarithm of what an iteration costs."""
+        return math.log10(version.rounds) if self.per_round else 0.0
+
+    def _price(self, trial: Trial) -> float:
+        """Logarithm of the cost of a digit at the trial's rate."""
+        return self._log_cost(trial.version) - math.log10(-math.log10(trial.rate))
+
+    def _fits(self, version: Version) -> bool:
+        pattern = _pattern(version)
+        return pattern.rounds <= self.rounds and max(pattern) <= self.degree
+
+    def conclude(self, begun: float) -> DesignedVersion:
         """The best trial that holds up: radius again with another start vector, a run, and Assumption 4 if asked."""
-
-        def price(trial: Trial) -> float:
-            return (trial.version.rounds if per == "round" else 1) / -math.log(trial.rate)
-
-        def fits(trial: Trial) -> bool:
-            pattern = _pattern(trial.version)
-            return (
-                trial.stage == "descent"
-                and 0.0 < trial.rate < 1.0
-                and pattern.rounds <= most
-                and max(pattern) <= degree
-            )
-
-        checked = 0
-        for trial in sorted(filter(fits, self.trials), key=price):
-            if checked == _CHECKED:
-                break
-            if self.assumption_4 and not self._allowed(trial):
-                continue
-            checked += 1
-            check, run = confirm(self._job(trial.version, Space(self.problem, self.network, trial.version)), trial)
-            if check.radius < 1.0 and math.isfinite(run.iterations):
-                return self._version(trial, check.radius, run.iterations, begun)
+        ran = [one for one in self.trials if one.stage == "run" and math.isfinite(one.iterations)]
+        stable = [one for one in self.trials if one.stage == "descent" and 0.0 < one.rate < 1.0]
+        ran.sort(key=lambda one: self._log_cost(one.version) + math.log10(max(one.iterations, 1.0)))
+        stable.sort(key=self._price)
+        for trials in (ran, stable, self._rows):
+            allowed = (one for one in trials if self._fits(one.version) and self._allowed(one))
+            for trial in islice(allowed, _CHECKED):
+                job = self._job(trial.version, Space(self.problem, self.network, trial.version))
+                check, run = confirm(job, trial)
+                if check.radius < 1.0 and math.isfinite(run.iterations):
+                    return self._version(trial, check.radius, run.iterations, begun)
         raise InputError(
             f"no stable version was found in {len(self.trials)} trials; allow more time or more rounds, or use "
             "network.lazy()"
         )
 
     def _allowed(self, trial: Trial) -> bool:
+        if not self.assumption_4:
+            return True
         # Rows that were tuned on the way need not satisfy Assumption 4; spectra are quicker than a certificate.
         values = trial.version.spectra(self.network)
         if values.B2.max() > 1.0 + 1e-12 or values.C.max() >= 1.0 or values.C.min() < -1e-12:

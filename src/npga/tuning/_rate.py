@@ -23,10 +23,14 @@ from npga.steps import Steps
 
 Array = NDArray[Any]
 
-# Ritz values are looked at when the Krylov space has these dimensions; the last one is the largest.
-_LOOKS = (8, 12, 16, 24)
+# Ritz values are looked at when the Krylov space has these dimensions; with a short stretch some of them suffice to
+# tell how long it should be.
+_LOOKS = (8, 12, 16, 20, 24, 32, 40)
+_FEW = 24
 _SHORTEST, _LONGEST = 8, 1 << 13
 _SETTLE = 4
+# In units of `_length`: a stretch after which Ritz values that agree are believed, and one after which rounding shows.
+_LONG, _TOO_LONG = 2, 16
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,9 @@ def rate(
         The rate of nearby steps. Starting from its slow modes saves work, and what has not settled with stretches four
         times as long as usual is left at its estimate.
     tolerance
-        A Ritz pair of J^m counts when its residual is below this part of its value.
+        A Ritz value of J^m counts when its residual is below this part of it. Where many modes are equally slow no
+        single one settles; then it also counts when two looks agree on 1 - radius to this part, after a stretch that
+        is long enough.
     """
     stretch, size = _stretch(linear, network, version, steps)
     start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)
@@ -87,17 +93,17 @@ def rate(
     m, longest = _SHORTEST, _LONGEST
     if near is not None and near.slow is not None:
         usual = _length(near.radius)
-        start, m, longest = start + near.slow, min(near.stretch, usual), min(4 * usual, _LONGEST)
+        start, m, longest = start + near.slow, min(near.stretch, _LONG * usual), min(4 * usual, _LONGEST)
     # Fast modes must be gone from the start, or a slow one that it holds little of is overlooked.
     begun = stretch(start, _SETTLE * m)
     work = _SETTLE * m
     while True:
-        found, settled, dimension, slow = _arnoldi(partial(stretch, m=m), begun, tolerance)
-        work += m * dimension
-        radius = float(found ** (1.0 / m))
-        if settled or found > 10.0 or m >= longest or radius > cutoff:
-            return Rate(radius, settled, work, m, slow if settled else None)
-        m = min(max(_length(radius), 2 * m), longest)
+        look = _arnoldi(partial(stretch, m=m), begun, m, tolerance)
+        work += m * look.dimension
+        end = min(longest, _TOO_LONG * _length(look.radius))
+        if look.settled or look.radius > min(cutoff, 10.0 ** (1 / m)) or m >= end:
+            return Rate(look.radius, look.settled, work, m, look.slow if look.settled else None)
+        m = min(max(_LONG * _length(look.radius), 2 * m), end)
 
 
 def _length(radius: float) -> int:
@@ -122,20 +128,31 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
     return apply, d + 2 * dual
 
 
-def _arnoldi(apply: Callable[[Array], Array], start: Array, tolerance: float) -> tuple[float, bool, int, Array | None]:
-    """Largest modulus among the Ritz values, whether its residual is small, the dimension, and the slow modes."""
+@dataclass(frozen=True)
+class _Look:
+    """What a Krylov space of J^m shows."""
+
+    radius: float
+    settled: bool
+    dimension: int
+    slow: Array | None = None
+
+
+def _arnoldi(apply: Callable[[Array], Array], start: Array, m: int, tolerance: float) -> _Look:
+    """Largest modulus among the Ritz values of `apply`, which is J^m, as a radius of J."""
     if not np.abs(start).max() < 1e150:
-        return np.inf, True, 0, None
+        return _Look(np.inf, True, 0)
     norm = np.linalg.norm(start)
     if norm == 0.0:
-        return 0.0, True, 0, None
+        return _Look(0.0, True, 0)
     most = min(_LOOKS[-1], start.size)
     basis, hessenberg = np.zeros((most + 1, start.size)), np.zeros((most + 1, most))
     basis[0] = start / norm
+    before = np.nan
     for k in range(1, most + 1):
         y = apply(basis[k - 1])
         if not np.abs(y).max() < 1e150:  # squares must not overflow; nan counts too
-            return np.inf, True, k, None
+            return _Look(np.inf, True, k)
         for _ in range(2):  # twice is enough to be orthogonal
             h = basis[:k] @ y
             hessenberg[:k, k - 1] += h
@@ -145,10 +162,14 @@ def _arnoldi(apply: Callable[[Array], Array], start: Array, tolerance: float) ->
         if closed or k in _LOOKS or k == most:
             values, vectors = np.linalg.eig(hessenberg[:k, :k])
             top = int(np.abs(values).argmax())
+            radius = float(abs(values[top]) ** (1.0 / m))
             wrong = size * abs(vectors[-1, top])
-            settled = closed or bool(wrong <= tolerance * abs(values[top]))
-            if settled or k == most:
-                return float(abs(values[top])), settled, k, _slow(values, vectors) @ basis[:k]
+            long = m >= _LONG * _length(radius)
+            agree = long and abs(radius - before) <= tolerance * abs(1.0 - radius)
+            settled = closed or bool(wrong <= tolerance * abs(values[top])) or agree
+            if settled or k == most or (k >= _FEW and not long):
+                return _Look(radius, settled, k, _slow(values, vectors) @ basis[:k])
+            before = radius
         basis[k] = y / size
     raise AssertionError("the last dimension is always looked at")
 

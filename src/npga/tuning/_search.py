@@ -132,7 +132,7 @@ def tune_search(
             winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
     except KeyboardInterrupt:
         winner = winner or min(runners, key=lambda r: r.score)
-    if not winner.kkt < winner.first:
+    if not winner.kkt < (winner.first or 1.0):  # a start at the solution leaves no progress to make
         raise InputError(
             f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "
             "use network.lazy()"

@@ -43,7 +43,7 @@ _CONFIRMED = 200_000
 # Accuracy of a radius that is only compared with others.
 _SKETCH = 1e-3
 # Worse than any radius.
-_FORBIDDEN = 30.0
+FORBIDDEN = 30.0
 
 
 class OutOfTimeError(Exception):
@@ -94,7 +94,7 @@ class Spectral:
             raise OutOfTimeError
         excess = self.space.excess(point)
         if excess == math.inf:
-            return _FORBIDDEN
+            return FORBIDDEN
         version, steps = self.space.decode(point)
         found = self._sketch(version, steps)
         value = slowness(found.radius) + excess
@@ -127,20 +127,34 @@ class Spectral:
         found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.tell("run", len(self.trials), found.iterations)
-        return math.log10(found.score if math.isfinite(found.score) else 10.0 * limit)
+        return math.log10(max(found.score, 1.0) if math.isfinite(found.score) else 10.0 * limit)
 
     def search(self, space: Space, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
         rng = np.random.default_rng(seed)
         best = descents(self, space, rng)
-        predicted = math.log(ACCURACY) / math.log(1.0 - 10.0 ** -min(best[0][0], 12.0))
-        limit = int(min(4.0 * predicted + 500, 100_000))
+        limit = longest_run(1.0 - 10.0 ** -min(best[0][0], 12.0))
         runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best[:_RUNS])]
         descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH, rng)
 
 
-def descents(job: Spectral, space: Space, rng: np.random.Generator, starts: int = _STARTS) -> list[Found]:
-    """Sample by short runs and descend on the radius from the best of them; slowness and point, best first."""
+def longest_run(radius: float) -> int:
+    """Iterations after which a run that should contract at this rate is given up."""
+    return int(min(4.0 * math.log(ACCURACY) / math.log(radius) + 500, 100_000))
+
+
+def descents(
+    job: Spectral,
+    space: Space,
+    rng: np.random.Generator,
+    starts: int = _STARTS,
+    again: tuple[float, ...] = _AGAIN,
+) -> list[Found]:
+    """Sample by short runs and descend on the radius from the best of them; slowness and point, best first.
+
+    The best `starts` points that lie apart get a glance, two of them a descent, and the better one a new simplex of
+    each size in `again`.
+    """
     points = [space.middle, *space.sample(_SAMPLES, rng)]
     runners = [Runner(job.problem, job.network, space, point) for point in points]
     ranked = [runner.point for runner in halve(runners, _FIRST, job.trials, job.budget, "sample")]
@@ -150,7 +164,7 @@ def descents(job: Spectral, space: Space, rng: np.random.Generator, starts: int 
     first.sort(key=lambda pair: pair[0])
     best = [descend(job.objective, point, 0.3, _DESCENT, rng) for _, point in first[:2]]
     best.sort(key=lambda pair: pair[0])
-    best[0] = descend_again(job.objective, best[0], _AGAIN, _DESCENT, rng)
+    best[0] = descend_again(job.objective, best[0], again, _DESCENT, rng)
     return best
 
 
