@@ -105,15 +105,27 @@ def agent(i):
 """
 
 
-def test_entry_points_build_one_agent_each(tmp_path):
-    (tmp_path / "my_parts.py").write_text(ENTRY)
-    (tmp_path / "steps.json").write_text('{"steps": {"alpha": 0.2, "beta": 0.3, "gamma": 0.5}}')
-    (tmp_path / "job.toml").write_text(
-        '[problem]\np = 3\nh = "my_parts:h"\nagents = "my_parts:agent"\n'
+def entry_job(directory, module, text, dtype="float64"):
+    """A job whose agents are built by functions of a module of its own."""
+    (directory / f"{module}.py").write_text(text)
+    (directory / "steps.json").write_text('{"steps": {"alpha": 0.2, "beta": 0.3, "gamma": 0.5}}')
+    (directory / "job.toml").write_text(
+        f'[problem]\np = 3\ndtype = "{dtype}"\nh = "{module}:h"\nagents = "{module}:agent"\n'
         '[network]\nn = 4\nedges = [[0, 1], [1, 2], [2, 3]]\nmixing = "metropolis"\nlazy = true\n'
         '[version]\nname = "npga-i"\n[steps]\nfile = "steps.json"\n[stop]\nmax_iters = 40\n'
     )
-    done = launch(tmp_path / "job.toml", "inprocess", tmp_path / "out")
+    return directory / "job.toml"
+
+
+def test_an_operator_of_another_type_is_refused(tmp_path):
+    text = ENTRY.replace("rng.standard_normal((3, 2))", "aslinearoperator(rng.standard_normal((3, 2)))")
+    job = entry_job(tmp_path, "operator_parts", f"from scipy.sparse.linalg import aslinearoperator\n{text}", "float32")
+    with pytest.raises(InputError, match="LinearOperator of float64; expected float32"):
+        load_part(read_job(job), 0)
+
+
+def test_entry_points_build_one_agent_each(tmp_path):
+    done = launch(entry_job(tmp_path, "my_parts", ENTRY), "inprocess", tmp_path / "out")
     space: dict = {}
     exec(ENTRY, space)
     problem = npga.Problem([space["agent"](i) for i in range(4)], space["h"]())

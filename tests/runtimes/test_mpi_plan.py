@@ -1,15 +1,20 @@
 """The rows of an MPI round, with a postman instead of MPI."""
 
+import secrets
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import npga
+from npga.errors import InputError
 from npga.runtimes._errors import BadMessage
 from npga.runtimes._frame import HEADER_SIZE, Kind
 from npga.runtimes._layout import Layout
+from npga.runtimes._link import Hello, run_number
 from npga.runtimes._mpi_plan import Plan
 
-RUN, LENGTH = 2**56 - 1, 5
+RUN, LENGTH = 0x123456789ABCDE, 5
 LAYOUTS = {"one agent each": [[0], [1], [2], [3]], "two parties": [[0, 1], [2, 3]]}
 
 
@@ -85,6 +90,26 @@ def test_huge_numbers_pass_and_those_beyond_do_not(ranks, dtype, entry):
         every.start(vectors)
         with pytest.raises(BadMessage, match=f"entry {entry} is"):
             every.finish()
+
+
+@pytest.mark.parametrize("length", [LENGTH - 1, LENGTH + 1])
+def test_a_vector_of_another_length_is_not_sent(ranks, length):
+    vectors = [np.zeros(LENGTH), np.zeros(LENGTH), np.zeros(length), np.zeros(LENGTH)]
+    with pytest.raises(InputError, match=f"must have {LENGTH} entries of float64"):
+        ranks().start(vectors)
+
+
+def test_a_vector_of_another_type_is_not_sent(ranks):
+    vectors = [np.zeros(LENGTH, np.float32)] * 4
+    with pytest.raises(InputError, match=f"must have {LENGTH} entries of float64"):
+        ranks().start(vectors)
+
+
+def test_headers_do_not_look_like_numbers_out_of_range():
+    hellos = [Hello(k, (k,), "job", 1, "float64", 0) for k in range(2)]
+    for _ in range(200):
+        run = run_number(*(replace(hello, nonce=secrets.token_hex(16)) for hello in hellos))
+        assert not {0x7F, 0xFF} & set(run.to_bytes(8, "little"))
 
 
 def test_every_byte_of_a_header_counts(ranks):

@@ -2,8 +2,9 @@
 
     magic "NPGA" | protocol u8 | kind u8 | dtype char | 0 | run u64 | sender u32 | length u32 | round u64 | payload
 
-Little-endian. `length` counts the entries of the payload; `run` is a number that only the two ends of this
-connection know since they opened it, so that nothing from an earlier run can be replayed.
+Little-endian, and so must be the machines: payloads are the numbers as they lie in memory. `length` counts the entries
+of the payload; `run` is a number that only the two ends of this connection know since they opened it, so that nothing
+from an earlier run can be replayed.
 """
 
 from __future__ import annotations

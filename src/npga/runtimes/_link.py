@@ -86,11 +86,14 @@ class Hello:
 
 
 def run_number(*hellos: Hello) -> int:
-    """A number for this run of these ends, different each time; its highest byte in a header is zero."""
-    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=7)
+    """A number for this run of these ends, different each time.
+
+    No byte of it is 0x7F or 0xFF, so that `Plan.finish` never mistakes a header for a number out of range.
+    """
+    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
     for hello in sorted(hellos, key=lambda hello: hello.party):
         digest.update(hello.nonce.encode())
-    return int.from_bytes(digest.digest(), "little")
+    return int.from_bytes(bytes(byte & 0x7E for byte in digest.digest()), "little")
 
 
 def nothing() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npga.errors import InputError
 from npga.runtimes._frame import HEADER_SIZE, ROUND_SIZE, Due, Kind, frame_size, header, round_bytes, unpack
 from npga.runtimes._layout import Layout
 
@@ -38,6 +39,7 @@ class Plan:
         self._due = Due(run, 0, Kind.DATA, 0, length, dtype)
         self._own = list(layout.parties[me]) if single else [i for border in borders.values() for i in border.ours]
         self._sources = [(j, layout.title(party)) for party, border in borders.items() for j in border.theirs]
+        self._size = size * len(self._own)
         self._incoming = bytearray(size * len(self._sources))
         rows = [memoryview(self._incoming)[at : at + size] for at in range(0, len(self._incoming), size)]
         self._rows, self._heads = rows, [row[:HEADER_SIZE] for row in rows]
@@ -69,7 +71,13 @@ class Plan:
         pieces: list[bytes] = []
         for i, beginning in self._beginnings:
             pieces += beginning, stamp, vectors[i].tobytes()
-        return self._send(b"".join(pieces))
+        rows = b"".join(pieces)
+        if len(rows) != self._size:
+            raise InputError(
+                f"the vectors of this party take {len(rows)} bytes with their headers; expected {self._size}: all must "
+                f"have {self._due.length} entries of {self._due.dtype}"
+            )
+        return self._send(rows)
 
     def _send(self, rows: bytes) -> MPI.Request:
         if self._single:

@@ -61,6 +61,11 @@ def load_part(job: Job, i: int) -> Part:
     rows = agent.A.shape[0]
     if rows != job.p:
         raise InputError(f"A of agent {i} has {rows} rows; expected p = {job.p} as job.toml says")
+    if isinstance(agent.A, LinearOperator) and agent.A.dtype != job.dtype:
+        raise InputError(
+            f"A of agent {i} is a LinearOperator of {agent.A.dtype}; expected {job.dtype} as job.toml says: "
+            "an operator cannot be converted, so build it with that dtype"
+        )
     A = agent.A if isinstance(agent.A, LinearOperator) else agent.A.astype(job.dtype, copy=False)
     agent = Agent(A, agent.f.astype(job.dtype), agent.g.astype(job.dtype), agent.name)
     return Part(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -203,6 +203,8 @@ class _Drawing:
         gamma_max = {"gamma_max": 1.0} if self.assumption_4 else {}
         rows = [row for row in map(find_version, _ROWS) if self._fits(row)]
         for k, row in enumerate(rows, 1):
+            if self._rows and self.budget.spent:
+                break
             space = Space(self.problem, self.network, row, **gamma_max)
             job = self._job(row, space, self.budget.until(_ROWS_UNTIL * k / len(rows)))
             best = self._best_of(descents, job, space, self.rng, _GLANCES, ())
@@ -210,12 +212,12 @@ class _Drawing:
                 self._rows.append(best)
         self._rows.sort(key=lambda row: row.rate)
 
-    def search(self, patterns: list[Pattern]) -> None:
+    def search(self, every: list[Pattern]) -> None:
         """Set the coefficients free: in every pattern once, from the best rows that it holds; then in the best ones."""
         places: dict[Pattern, tuple[Spectral, DesignSpace]] = {}
-        for k, pattern in enumerate(patterns, 1):
+        for k, pattern in enumerate(every, 1):
             space = DesignSpace(self.problem, self.network, pattern, self.assumption_4)
-            until = _ROWS_UNTIL + (_PATTERNS_UNTIL - _ROWS_UNTIL) * k / len(patterns)
+            until = _ROWS_UNTIL + (_PATTERNS_UNTIL - _ROWS_UNTIL) * k / len(every)
             job = self._job(_BLANK, space, self.budget.until(until))
             places[pattern] = job, space
             for row in [row for row in self._rows if pattern.holds(_pattern(row.version))][:_STARTS]:
@@ -239,15 +241,19 @@ class _Drawing:
         before = len(self.trials)
         with suppress(OutOfTimeError):
             descent(*arguments)
-        made = [one for one in self.trials[before:] if 0.0 < one.rate < 1.0]
-        return min(made, key=lambda one: (one.stage != "descent", one.rate), default=None)
+        made = self.trials[before:]
+        radii = [one for one in made if one.stage == "descent"]
+        if radii:
+            return min((one for one in radii if 0.0 < one.rate < 1.0), key=lambda one: one.rate, default=None)
+        return next(iter(_short_runs(made)), None)
 
     def run(self) -> None:
         """Run the best rows and winners, and descend on the length of the run."""
+        candidates = [one for one in [*self._rows, *self._winners.values()] if self._allowed(one)]
         found: dict[int, Found] = {}
         lengths = []
         with suppress(OutOfTimeError):
-            for k, trial in enumerate(sorted([*self._rows, *self._winners.values()], key=self._price)[:_RUNS]):
+            for k, trial in enumerate(sorted(candidates, key=self._price)[:_RUNS]):
                 space = DesignSpace(self.problem, self.network, _pattern(trial.version), self.assumption_4)
                 lengths.append(partial(self._length, self._job(_BLANK, space), longest_run(trial.rate)))
                 point = space.encode(trial.version, trial.steps)
@@ -284,9 +290,8 @@ class _Drawing:
         stable = [one for one in self.trials if one.stage == "descent" and 0.0 < one.rate < 1.0]
         ran.sort(key=lambda one: self._log_cost(one.version) + math.log10(max(one.iterations, 1.0)))
         stable.sort(key=self._price)
-        for trials in (ran, stable, self._rows):
-            allowed = (one for one in trials if self._fits(one.version) and self._allowed(one))
-            for trial in islice(allowed, _CHECKED):
+        for trials in (ran, stable, _short_runs(self.trials)):
+            for trial in islice(filter(self._allowed, trials), _CHECKED):
                 job = self._job(trial.version, Space(self.problem, self.network, trial.version))
                 check, run = confirm(job, trial)
                 if check.radius < 1.0 and math.isfinite(run.iterations):
@@ -322,6 +327,12 @@ class _Drawing:
             seconds=time.perf_counter() - begun,
             measured=measured,
         )
+
+
+def _short_runs(trials: Sequence[Trial]) -> list[Trial]:
+    """Sampled steps that made progress, the ones that ran longest first."""
+    ran = [one for one in trials if one.stage == "sample" and 0.0 < one.rate < 1.0]
+    return sorted(ran, key=lambda one: (-one.work, one.rate))
 
 
 def _pattern(version: Version) -> Pattern:

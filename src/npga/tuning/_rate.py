@@ -85,7 +85,7 @@ def rate(
     tolerance
         A Ritz value of J^m counts when its residual is below this part of it. Where many modes are equally slow no
         single one settles; then it also counts when two looks agree on 1 - radius to this part, after a stretch that
-        is long enough.
+        is long enough (below a 1 - radius of about 1e-4 none is).
     """
     stretch, size = _stretch(linear, network, version, steps)
     start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)

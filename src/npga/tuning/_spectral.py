@@ -42,8 +42,8 @@ _CHECKED = 5
 _CONFIRMED = 200_000
 # Accuracy of a radius that is only compared with others.
 _SKETCH = 1e-3
-# Worse than any radius.
-FORBIDDEN = 30.0
+# Logarithms worse than those of any radius, and of any run that ends.
+FORBIDDEN, _FAILED = 30.0, 6.0
 
 
 class OutOfTimeError(Exception):
@@ -127,7 +127,7 @@ class Spectral:
         found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.tell("run", len(self.trials), found.iterations)
-        return math.log10(max(found.score, 1.0) if math.isfinite(found.score) else 10.0 * limit)
+        return math.log10(max(found.score, 1.0)) if math.isfinite(found.score) else _FAILED
 
     def search(self, space: Space, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
