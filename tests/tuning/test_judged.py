@@ -31,6 +31,15 @@ def test_tuned_steps_match_a_coarse_grid():
     assert tuned_for("elastic-net", "npga-i", solution, 0)[1] <= 1.05 * grid.iterations
 
 
+def test_where_runs_do_not_end_at_the_best_radius_slower_steps_are_taken():
+    """The best radii of EXTRA here are those of a linearisation that runs from zero never come near."""
+    problem, net = PROBLEMS["elastic-net"](), network()
+    tuned = tune(problem, net, "extra", seed=0)
+    failed = [trial for trial in tuned.trials if trial.stage == "run" and not np.isfinite(trial.iterations)]
+    assert failed
+    assert tuned.measured <= 1.05 * 405  # the best of the dense grid
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["extra", "nids", "npga-i"])
 @pytest.mark.parametrize("kind", PROBLEMS)

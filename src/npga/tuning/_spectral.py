@@ -134,8 +134,26 @@ class Spectral:
         rng = np.random.default_rng(seed)
         best = descents(self, space, rng)
         limit = longest_run(1.0 - 10.0 ** -min(best[0][0], 12.0))
-        runs = [(self.run(point, limit), k, point) for k, (_, point) in enumerate(best[:_RUNS])]
-        descend(lambda point: self.run(point, limit), min(runs)[2], 0.05, _POLISH, rng)
+        runs = [(self.run(point, limit), point) for _, point in best[:_RUNS]]
+        value, start = min(runs, key=lambda pair: pair[0])
+        if value >= _FAILED:
+            start, limit = self._first_that_ends(space) or (start, limit)
+        descend(lambda point: self.run(point, limit), start, 0.05, _POLISH, rng)
+
+    def _first_that_ends(self, space: Space) -> tuple[Array, int] | None:
+        """Steps with a larger radius whose run ends, and its limit, found in growing strides.
+
+        The radius is that of the linearisation at the solution. Where functions have kinks, a run that starts far away
+        may never come near it.
+        """
+        stable = sorted((t for t in self.trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
+        k = 1
+        while k < len(stable):
+            point, limit = space.encode(stable[k].steps, stable[k].version.c), longest_run(stable[k].rate)
+            if self.run(point, limit) < _FAILED:
+                return point, limit
+            k += 1 + k // 2
+        return None
 
 
 def longest_run(radius: float) -> int:
