@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 # The highest byte of an infinity or a NaN, and of finite numbers so large that a closer look costs nobody anything.
-_HIGHEST = 0x7F, 0xFF
+_POSITIVE, _NEGATIVE = 0x7F, 0xFF
 
 
 class Plan:
@@ -89,7 +89,7 @@ class Plan:
         highest = self._incoming[self._tops]
         if (
             b"".join(self._heads) != round_bytes(number).join(self._wanted)
-            or _HIGHEST[0] in highest or _HIGHEST[1] in highest
+            or _POSITIVE in highest or _NEGATIVE in highest
         ):  # fmt: skip
             due = self._due._replace(round=number)
             for row, (j, peer) in zip(self._rows, self._sources, strict=True):
