@@ -50,13 +50,13 @@ def make_job(directory: Path, n: int, p: int) -> Path:
 
 def measure(party: Party, bare, blocks: int, rounds: int) -> list[dict[str, float]]:
     """Microseconds per round of the three loops, block by block."""
-    link, kind, vectors, count = party.link, Kind.CONTROL, {party.me: np.ones(party.job.p)}, 0
+    link, vectors, count = party.link, {party.me: np.ones(party.job.p)}, 0
 
     def exchange() -> None:
         nonlocal count
         for _ in range(rounds):
             count += 1
-            link.exchange(kind, count, vectors)
+            link.exchange(Kind.CONTROL, count, vectors)
 
     def iterate() -> None:
         for _ in range(rounds):

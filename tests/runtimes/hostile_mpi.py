@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from npga.runtimes.mpi import party
 AT, VILLAIN = 17, 2
 
 
-def spoiled(rows, due, fault):
-    """What is sent instead of the row that is due."""
-    values = np.frombuffer(rows, due.dtype, offset=HEADER_SIZE).copy()
+def spoil(row, due, fault):
+    """Write over the row that is due."""
+    values = np.frombuffer(row, due.dtype, offset=HEADER_SIZE).copy()
     if fault == "nan":
         values[0] = np.nan
     elif fault == "run":
@@ -30,7 +31,7 @@ def spoiled(rows, due, fault):
         due = due._replace(sender=77)
     elif fault == "late":
         due = due._replace(round=AT - 1)
-    return header(due) + values.tobytes()
+    memoryview(row)[:] = header(due) + values.tobytes()
 
 
 def main():
@@ -43,8 +44,13 @@ def main():
             return honest(plan, kind, number, vectors)
         if fault in ("kill", "freeze", "silent", "crash"):
             misbehave(fault)
-        send, due = plan._send, plan._due._replace(sender=VILLAIN, round=AT)
-        plan._send = lambda rows: send(spoiled(rows, due, fault))
+        request, due = plan.request, plan._due._replace(sender=VILLAIN, round=AT)
+
+        def lie():
+            spoil(plan._outgoing, due, fault)
+            request.Start()
+
+        plan.request = SimpleNamespace(Start=lie, Test=request.Test)
         return honest(plan, kind, number, vectors)
 
     Plan.start = start
