@@ -39,19 +39,19 @@ def main():
     rank = party(read_job(path), Command(Path(path), Path(out), False, False, None, None))
     honest = Plan.start
 
-    def start(plan, kind, number, vectors):
-        if rank.me != VILLAIN or number != AT or kind is not Kind.DATA:
-            return honest(plan, kind, number, vectors)
+    def start(plan, number, vectors):
+        if rank.me != VILLAIN or number != AT or plan._ours._due.kind is not Kind.DATA:
+            return honest(plan, number, vectors)
         if fault in ("kill", "freeze", "silent", "crash"):
             misbehave(fault)
-        request, due = plan.request, plan._due._replace(sender=VILLAIN, round=AT)
+        request, due = plan.request, plan._ours._due._replace(sender=VILLAIN, round=AT)
 
         def lie():
             spoil(plan._outgoing, due, fault)
             request.Start()
 
         plan.request = SimpleNamespace(Start=lie, Test=request.Test)
-        return honest(plan, kind, number, vectors)
+        return honest(plan, number, vectors)
 
     Plan.start = start
     try:

@@ -10,7 +10,7 @@ import pytest
 import npga
 from npga.errors import InputError
 from npga.runtimes._errors import BadMessage
-from npga.runtimes._frame import HEADER_SIZE, Kind
+from npga.runtimes._frame import HEADER_SIZE, Due, Kind
 from npga.runtimes._layout import Layout
 from npga.runtimes._link import Hello, run_number
 from npga.runtimes._mpi_plan import Plan
@@ -56,20 +56,24 @@ class Ranks:
         network = npga.Network.path(4)
         self.layout = Layout(network, parties)
         self.postmen = [postman() for _ in parties]
-        self.plans = [
-            Plan(postman, self.layout, me, RUN, LENGTH, np.dtype(dtype)) for me, postman in enumerate(self.postmen)
-        ]
+        self._dtype, self._plans = np.dtype(dtype), {}
+
+    def plans(self, kind):
+        if kind not in self._plans:
+            due = Due(RUN, 0, kind, 0, LENGTH, self._dtype)
+            self._plans[kind] = [Plan(postman, self.layout, me, due) for me, postman in enumerate(self.postmen)]
+        return self._plans[kind]
 
     def start(self, vectors, number=1, kind=Kind.DATA):
         """All ranks send; everything is delivered."""
-        for plan, agents in zip(self.plans, self.layout.parties, strict=True):
-            plan.start(kind, number, {i: vectors[i] for i in agents})
-        borders = [list(self.layout.borders(me)) for me in range(len(self.plans))]
+        for plan, agents in zip(self.plans(kind), self.layout.parties, strict=True):
+            plan.start(number, {i: vectors[i] for i in agents})
+        borders = [list(self.layout.borders(me)) for me in range(len(self.postmen))]
         for me, postman in enumerate(self.postmen):
             memoryview(postman.incoming)[:] = b"".join(self.postmen[q].part(borders[q].index(me)) for q in borders[me])
 
-    def finish(self, number=1):
-        return [plan.finish(number) for plan in self.plans]
+    def finish(self, number=1, kind=Kind.DATA):
+        return [plan.finish(number) for plan in self.plans(kind)]
 
 
 @pytest.fixture(params=[(layout, postman) for layout in LAYOUTS for postman in (Postman, ModernPostman)], ids=str)
@@ -85,7 +89,7 @@ def test_what_is_sent_arrives_in_every_round_and_kind(ranks, dtype):
     for number, kind in [(1, Kind.DATA), (2, Kind.DATA), (2, Kind.CONTROL), (2**40, Kind.DATA)]:
         vectors = rng.standard_normal((4, LENGTH)).astype(dtype)
         ranks.start(vectors, number, kind)
-        for me, heard in enumerate(ranks.finish(number)):
+        for me, heard in enumerate(ranks.finish(number, kind)):
             expected = {j for border in ranks.layout.borders(me).values() for j in border.theirs}
             assert heard.keys() == expected
             for j, vector in heard.items():
@@ -149,7 +153,7 @@ def test_every_byte_of_a_header_counts(ranks):
         every.start(np.zeros((4, LENGTH)))
         every.postmen[0].incoming[at] ^= 1
         with pytest.raises(BadMessage):
-            every.plans[0].finish(1)
+            every.plans(Kind.DATA)[0].finish(1)
 
 
 def test_an_earlier_round_or_another_kind_is_refused(ranks):
@@ -160,6 +164,6 @@ def test_an_earlier_round_or_another_kind_is_refused(ranks):
     kept = [bytes(postman.incoming) for postman in every.postmen]
     every.start(np.zeros((4, LENGTH)), 3, Kind.CONTROL)
     for postman, old in zip(every.postmen, kept, strict=True):
-        postman.incoming[:] = old
+        memoryview(postman.incoming)[:] = old
     with pytest.raises(BadMessage, match="kind 1, round 3 arrived; expected kind 2"):
-        every.finish(3)
+        every.finish(3, Kind.CONTROL)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from npga.errors import MissingExtraError
 from npga.runtimes._command import Command, run_command
 from npga.runtimes._errors import PeerSlow
-from npga.runtimes._frame import Kind
+from npga.runtimes._frame import Due, Kind
 from npga.runtimes._job import Job
 from npga.runtimes._layout import Layout
 from npga.runtimes._link import Hello, nothing, run_number
@@ -64,7 +64,7 @@ class MpiLink:
         self._run = 0
         self._graph: MPI.Distgraphcomm
         self._aside: MPI.Intracomm
-        self._plans: dict[tuple[int, str], Plan] = {}
+        self._plans: dict[tuple[Kind, int, str], Plan] = {}
         self.bytes_sent = self.bytes_received = 0
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
@@ -87,11 +87,12 @@ class MpiLink:
         The vectors that come back are valid until the next exchange.
         """
         one: Array = next(iter(vectors.values()))
-        plan = self._plans.get((one.size, one.dtype.char))
+        key = kind, one.size, one.dtype.char
+        plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(self._graph, self._layout, self._me, self._run, one.size, one.dtype)
-            self._plans[one.size, one.dtype.char] = plan
-        plan.start(kind, number, vectors)
+            due = Due(self._run, 0, kind, 0, one.size, one.dtype)
+            plan = self._plans[key] = Plan(self._graph, self._layout, self._me, due)
+        plan.start(number, vectors)
         meanwhile()
         self._wait(plan.request.Test)
         self.bytes_sent += plan.bytes_sent

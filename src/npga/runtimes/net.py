@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
+from npga.runtimes._block import Block
 from npga.runtimes._command import Command, run_command
 from npga.runtimes._errors import PeerLost, PeerSlow
-from npga.runtimes._frame import Due, Kind, frame_size, is_farewell, pack, pack_text, unpack, unpack_hello
+from npga.runtimes._frame import Due, Kind, frame_size, is_farewell, pack_text, unpack_hello
 from npga.runtimes._grpc_streams import (
     Acceptor,
     Dialler,
@@ -71,6 +72,7 @@ class GrpcLink:
         self._runs: dict[int, int] = {}
         self._titles = {q: self._layout.title(q) for q in self._borders}
         self._waiting_words: dict[int, bytes] = {}
+        self._blocks: dict[tuple[Kind, int, str], dict[int, tuple[Block, Block]]] = {}
         self._saying: asyncio.Future[None] | None = None
         self._clock = Stopwatch(self._loop, job.times.patience, _GRACE_SECONDS, self._say_waiting)
         self._breaks = breaks()
@@ -151,11 +153,13 @@ class GrpcLink:
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
         one: Array = next(iter(vectors.values()))
+        key = kind, one.size, one.dtype.char
+        blocks = self._blocks.get(key)
+        if blocks is None:
+            blocks = self._blocks[key] = self._lay_out(Due(0, 0, kind, 0, one.size, one.dtype))
+        payloads = next(iter(blocks.values()))[0].payloads(vectors) if blocks else {}
+        messages = {q: ours.write(number, payloads) for q, (ours, _) in blocks.items()}
         size = frame_size(one.size, one.dtype)
-        messages = {
-            q: b"".join([pack(self._runs[q], i, kind, number, vectors[i]) for i in border.ours])
-            for q, border in self._borders.items()
-        }
         sending: asyncio.Future[None] | None = None
         if size * self._most <= _WINDOW:
             await self._write(messages)
@@ -163,7 +167,7 @@ class GrpcLink:
             sending = asyncio.ensure_future(self._write(messages))
             await asyncio.sleep(0)
         meanwhile()
-        found = await self._read(Due(0, 0, kind, number, one.size, one.dtype))
+        found = await self._read(number, blocks)
         if sending is not None:
             await self._sent(sending)
         return found
@@ -176,25 +180,34 @@ class GrpcLink:
             names = ", ".join(self._layout.title(q) for q in self._borders)
             raise PeerSlow(names, f"one of them did not take a message within {patience:g} s") from None
 
-    async def _read(self, due: Due) -> dict[int, Array]:
+    def _lay_out(self, due: Due) -> dict[int, tuple[Block, Block]]:
+        """What goes to and comes from every neighbour in rounds of this kind and length."""
+        blocks = {}
+        for q, border in self._borders.items():
+            common = due._replace(run=self._runs[q])
+            ours, theirs = ([(i, self._titles[q]) for i in agents] for agents in (border.ours, border.theirs))
+            blocks[q] = Block(common, ours), Block(common, theirs)
+        return blocks
+
+    async def _read(self, number: int, blocks: Mapping[int, tuple[Block, Block]]) -> dict[int, Array]:
         """The messages of all neighbours, one after the other."""
         found: dict[int, Array] = {}
-        size, clock = frame_size(due.length, due.dtype), self._clock
+        clock = self._clock
         clock.start()
         try:
-            for party, border in self._borders.items():
-                clock.party, peer, run = party, self._titles[party], self._runs[party]
+            for party, (_, theirs) in blocks.items():
+                clock.party, peer = party, self._titles[party]
                 message = await read_message(self._streams[party], peer)
                 while message == self._waiting_words[party]:
                     clock.extend()
                     message = await read_message(self._streams[party], peer)
                 self.bytes_received += len(message)
-                for j, frame in zip(border.theirs, _cut(message, len(border.theirs), size), strict=True):
-                    found[j] = unpack(frame, Due(run, j, due.kind, due.round, due.length, due.dtype), peer)
+                theirs.check(message, theirs.heads(message), number)
+                found.update(theirs.vectors(message))
         except asyncio.CancelledError:
             if not clock.expired:
                 raise
-            reason = f"nothing arrived within {clock.patience:g} s in round {due.round}"
+            reason = f"nothing arrived within {clock.patience:g} s in round {number}"
             raise PeerSlow(self._titles[clock.party], reason) from None
         finally:
             clock.stop()
@@ -240,14 +253,6 @@ class GrpcLink:
         with contextlib.suppress(PeerLost):
             while not is_farewell(await read_message(self._streams[party], self._layout.title(party))):
                 continue
-
-
-def _cut(message: bytes, count: int, size: int) -> list[memoryview]:
-    """The frames of a message; one that is not `count` frames long is left whole, to be refused as it is."""
-    view = memoryview(message)
-    if len(message) != count * size:
-        return [view] * count
-    return [view[k * size : (k + 1) * size] for k in range(count)]
 
 
 def _identity(job: Job, me: int, key: Path | None, neighbours: list[int]) -> Identity:
