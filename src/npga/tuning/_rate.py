@@ -1,9 +1,10 @@
 """The linear rate that a run settles into: the spectral radius of the linearised iteration J.
 
-J is never formed. Arnoldi's method runs on J^m, a stretch of m iterations of the solver on the linearised problem: with
-m in the hundreds the eigenvalues that decide the rate stand apart from the crowd that decays quickly, so a few Krylov
-vectors suffice, and each costs one compiled call. The state is (x, lam, z), z = B y; a start with y = 0 keeps z in the
-range of B, which is the subspace that a run can reach.
+J is never formed. A Krylov space is built for J^m, a stretch of m iterations of the solver on the linearised problem:
+with m iterations near those of a digit the eigenvalues that decide the rate stand apart from the crowd that decays
+quickly, so a few vectors suffice, and each costs one compiled call. When the space is full it is cut down to its
+slowest half and grows again (Stewart's Krylov-Schur method), so that nothing found is lost. The state is (x, lam, z),
+z = B y; a start with y = 0 keeps z in the range of B, which is the subspace that a run can reach.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from npga.networks import Network, Version
 from npga.problem import Problem
@@ -23,14 +25,18 @@ from npga.steps import Steps
 
 Array = NDArray[Any]
 
-# Ritz values are looked at when the Krylov space has these dimensions; with a short stretch some of them suffice to
-# tell how long it should be.
+# Ritz values are looked at when the Krylov space has these dimensions; the last is where it is full.
 _LOOKS = (8, 12, 16, 20, 24, 32, 40)
+# With this dimension it can be told whether the stretch is too short.
 _FEW = 24
-_SHORTEST, _LONGEST = 8, 1 << 13
+_SHORTEST, _LONGEST = 8, 1 << 11
 _SETTLE = 4
-# In units of `_length`: a stretch after which Ritz values that agree are believed, and one after which rounding shows.
-_LONG, _TOO_LONG = 2, 16
+# How often the space is filled at most, and with a start from nearby steps.
+_FILLINGS, _FEWER = 12, 6
+# No better part of a Ritz value of J^m can be known in double precision.
+_ROUNDING = 1e-12
+# Squares must not overflow. Compared so that nan counts too.
+_HUGE = 1e150
 
 
 @dataclass(frozen=True)
@@ -80,35 +86,38 @@ def rate(
         The computation ends early when the Ritz values exceed this: a caller who looks for less need not know by how
         much.
     near
-        The rate of nearby steps. Starting from its slow modes saves work, and what has not settled with stretches four
-        times as long as usual is left at its estimate.
+        The rate of nearby steps. Starting from its slow modes saves work, and what settles slowly is left at its
+        estimate sooner.
     tolerance
-        A Ritz value of J^m counts when its residual is below this part of it. Where many modes are equally slow no
-        single one settles; then it also counts when two looks agree on 1 - radius to this part, after a stretch that
-        is long enough (below a 1 - radius of about 1e-4 none is).
+        Of 1 - radius, relative: the Ritz value counts when the bound on its error, its residual times its condition
+        number, is below this. Where many modes are equally slow no single one settles; then it also counts when two
+        fillings of the space agree.
     """
     stretch, size = _stretch(linear, network, version, steps)
     start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)
     start[linear.d + linear.n * linear.p :] = 0.0  # y = 0
-    m, longest = _SHORTEST, _LONGEST
+    m, longest, fillings = _SHORTEST, _LONGEST, _FILLINGS
     if near is not None and near.slow is not None:
-        usual = _length(near.radius)
-        start, m, longest = start + near.slow, min(near.stretch, _LONG * usual), min(4 * usual, _LONGEST)
+        start, m, fillings = start + near.slow, near.stretch, _FEWER
+        longest = min(4 * _length(near.radius), _LONGEST)
     # Fast modes must be gone from the start, or a slow one that it holds little of is overlooked.
     begun = stretch(start, _SETTLE * m)
     work = _SETTLE * m
     while True:
-        look = _arnoldi(partial(stretch, m=m), begun, m, tolerance)
-        work += m * look.dimension
-        end = min(longest, _TOO_LONG * _length(look.radius))
-        if look.settled or look.radius > min(cutoff, 10.0 ** (1 / m)) or m >= end:
+        look = _krylov_schur(
+            partial(stretch, m=m), begun, m, tolerance, fillings, min(cutoff, 10.0 ** (1 / m)), longest
+        )
+        work += m * look.products
+        if not look.short:
             return Rate(look.radius, look.settled, work, m, look.slow if look.settled else None)
-        m = min(max(_LONG * _length(look.radius), 2 * m), end)
+        m = min(_length(look.radius), longest)
+        begun = begun / np.linalg.norm(begun) + look.slow
 
 
 def _length(radius: float) -> int:
     """A stretch that is long enough for the slowest mode to lose a good part of itself, within reason."""
-    return int(np.clip(-0.5 / np.log(np.clip(radius, 1e-3, 1.0 - 1e-7)), _SHORTEST, _LONGEST))
+    change = max(abs(np.log(max(radius, 1e-3))), 1e-7)
+    return int(np.clip(0.5 / change, _SHORTEST, _LONGEST))
 
 
 def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Callable[..., Array], int]:
@@ -130,48 +139,104 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
 
 @dataclass(frozen=True)
 class _Look:
-    """What a Krylov space of J^m shows."""
+    """What a Krylov space of J^m shows.
+
+    Parameters
+    ----------
+    radius, settled
+        The largest Ritz value as a radius of J, and whether it is good enough.
+    short
+        Whether the stretch is too short for this radius.
+    products
+        Products with J^m so far.
+    slow
+        The modes that come near the slowest, summed.
+    """
 
     radius: float
     settled: bool
-    dimension: int
+    short: bool
+    products: int
     slow: Array | None = None
 
 
-def _arnoldi(apply: Callable[[Array], Array], start: Array, m: int, tolerance: float) -> _Look:
-    """Largest modulus among the Ritz values of `apply`, which is J^m, as a radius of J."""
-    if not np.abs(start).max() < 1e150:
-        return _Look(np.inf, True, 0)
+def _krylov_schur(
+    apply: Callable[[Array], Array],
+    start: Array,
+    m: int,
+    tolerance: float,
+    fillings: int,
+    cutoff: float,
+    longest: int,
+) -> _Look:
+    """Largest modulus among the eigenvalues of `apply`, which is J^m, as a radius of J.
+
+    With orthonormal rows V and H of size (k + 1, k) throughout J^m V_k^T = V_{k+1}^T H.
+    """
+    if not np.abs(start).max() < _HUGE:
+        return _Look(np.inf, True, False, 0)
     norm = np.linalg.norm(start)
     if norm == 0.0:
-        return _Look(0.0, True, 0)
-    most = min(_LOOKS[-1], start.size)
-    basis, hessenberg = np.zeros((most + 1, start.size)), np.zeros((most + 1, most))
-    basis[0] = start / norm
-    before = np.nan
-    for k in range(1, most + 1):
-        y = apply(basis[k - 1])
-        if not np.abs(y).max() < 1e150:  # squares must not overflow; nan counts too
-            return _Look(np.inf, True, k)
-        for _ in range(2):  # twice is enough to be orthogonal
-            h = basis[:k] @ y
-            hessenberg[:k, k - 1] += h
-            y = y - h @ basis[:k]
-        hessenberg[k, k - 1] = size = float(np.linalg.norm(y))
-        closed = size <= 1e-14 * np.abs(hessenberg[:k, k - 1]).max(initial=0.0) or size < 1e-290
-        if closed or k in _LOOKS or k == most:
-            values, vectors = np.linalg.eig(hessenberg[:k, :k])
-            top = int(np.abs(values).argmax())
-            radius = float(abs(values[top]) ** (1.0 / m))
-            wrong = size * abs(vectors[-1, top])
-            long = m >= _LONG * _length(radius)
-            agree = long and abs(radius - before) <= tolerance * abs(1.0 - radius)
-            settled = closed or bool(wrong <= tolerance * abs(values[top])) or agree
-            if settled or k == most or (k >= _FEW and not long):
-                return _Look(radius, settled, k, _slow(values, vectors) @ basis[:k])
-            before = radius
-        basis[k] = y / size
-    raise AssertionError("the last dimension is always looked at")
+        return _Look(0.0, True, False, 0)
+    full = min(_LOOKS[-1], start.size)
+    V, H = np.zeros((full + 1, start.size)), np.zeros((full + 1, full))
+    V[0] = start / norm
+    products, kept, before = 0, 0, np.nan
+    for filling in range(1, fillings + 1):
+        for k in range(kept + 1, full + 1):
+            y, products = apply(V[k - 1]), products + 1
+            if not np.abs(y).max() < _HUGE:
+                return _Look(np.inf, True, False, products)
+            for _ in range(2):  # twice is enough to be orthogonal
+                h = V[:k] @ y
+                H[:k, k - 1] += h
+                y = y - h @ V[:k]
+            H[k, k - 1] = size = float(np.linalg.norm(y))
+            closed = k == start.size or size <= max(1e-14 * np.abs(H[:k, k - 1]).max(), 1e-290)
+            if closed or k in _LOOKS or k == full:
+                values, vectors = np.linalg.eig(H[:k, :k])
+                top = int(np.abs(values).argmax())
+                radius = float(abs(values[top]) ** (1.0 / m))
+                error = _error(values, vectors, H[k, :k], top)
+                settled = (
+                    closed
+                    or error <= max(tolerance * min(m * abs(1.0 - radius), 1.0), _ROUNDING)
+                    or (k == full and abs(radius - before) <= tolerance * abs(1.0 - radius))
+                )
+                enough = settled or (k >= _FEW and radius > cutoff) or (k == full and filling == fillings)
+                short = k >= _FEW and 2 * m <= min(_length(radius), longest)
+                if enough or short:
+                    return _Look(radius, settled, short and not enough, products, _slow(values, vectors) @ V[:k])
+            V[k] = y / size
+        before = radius
+        V, H, kept = _cut(V, H, np.abs(values))
+    raise AssertionError("the last filling returns")
+
+
+def _error(values: Array, vectors: Array, residual: Array, which: int) -> float:
+    """Bound to first order on the error of a Ritz value, as a part of it: residual times condition number."""
+    unit = np.zeros(values.size)
+    unit[which] = 1.0
+    try:
+        dual = np.linalg.solve(vectors.T, unit)
+    except np.linalg.LinAlgError:  # a defective value
+        return np.inf
+    size = abs(values[which])
+    return float(abs(residual @ vectors[:, which]) * np.linalg.norm(dual) / size) if size else np.inf
+
+
+def _cut(V: Array, H: Array, moduli: Array) -> tuple[Array, Array, int]:
+    """Keep about the slowest half of a full space: its Schur vectors, and the vector that the space was to grow by."""
+    full = H.shape[1]
+    sizes = np.sort(moduli)[::-1]
+    among = np.arange(full // 2 - full // 8, full // 2 + full // 8 + 1)
+    after = among[np.argmax(sizes[among - 1] - sizes[among])]  # a clear gap, or rounding would decide who stays
+    bound = 0.5 * (sizes[after - 1] + sizes[after])
+    T, Z, kept = linalg.schur(H[:full], sort=lambda real, imaginary: np.hypot(real, imaginary) > bound)
+    smaller, shorter = np.zeros_like(V), np.zeros_like(H)
+    smaller[:kept], smaller[kept] = Z[:, :kept].T @ V[:full], V[full]
+    shorter[:kept, :kept], shorter[kept, :kept] = T[:kept, :kept], H[full] @ Z[:, :kept]
+    return smaller, shorter, kept
 
 
 def _slow(values: Array, vectors: Array) -> Array:
