@@ -42,12 +42,6 @@ def rows_table(instance, max_seconds):
     return tuned
 
 
-def keeps_assumption_4(instance, row):
-    """Whether the matrices of a tuned version satisfy Assumption 4 on this network."""
-    answers = certify(instance.problem, instance.network, row.version, row.steps).assumptions
-    return all(answers[key].holds for key in ("4.i", "4.ii", "4.iii", "4.iv"))
-
-
 def cell(row):
     """Iterations a digit at the spectral radius, and iterations of a run from zero to 1e-8."""
     return f"{row.iterations(0.1):.1f}, {row.measured:.0f}"
@@ -63,7 +57,12 @@ def design_table(instance, tuned, max_seconds):
     for rounds, constraints in ((1, "stability"), (1, "assumption-4"), (2, "stability"), (2, "assumption-4")):
         rows = [pair[constraints] for pair in tuned if pair[constraints].version.rounds <= rounds]
         rows.sort(key=lambda row: row.measured)
-        keeping = [row for row in rows if constraints == "assumption-4" and keeps_assumption_4(instance, row)]
+        keeping = [
+            row
+            for row in rows
+            if constraints == "assumption-4"
+            and certify(instance.problem, instance.network, row.version, row.steps).holds(4)
+        ]
         begun = time.process_time()
         found = design(
             instance.problem,

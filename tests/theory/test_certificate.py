@@ -183,4 +183,8 @@ def test_ten_thousand_agents():
     assert [k for k, t in certify(problem, network, "nids").theorems.items() if t.applies] == ["4", "4+"]
     plain = certify(problem, network, "npga-i")
     assert plain.assumptions["4.iii"].holds is (network.extreme_eigenvalues()[0] >= 0)
+    assert plain.holds(4) is plain.assumptions["4.iii"].holds
+    assert plain.holds(1)
+    with pytest.raises(npga.errors.InputError, match="from 1 to 10"):
+        plain.holds(11)
     assert [k for k, t in certify(problem, network.lazy(), "npga-i").theorems.items() if t.applies] == ["4", "4+"]

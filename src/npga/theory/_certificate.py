@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.steps import Steps
 from npga.theory import _render
@@ -50,6 +51,13 @@ class Certificate:
     def covered(self) -> bool:
         """Whether a theorem applies, its proof complete or not."""
         return self.best is not None
+
+    def holds(self, number: int) -> bool:
+        """Whether an assumption is known to hold in all its parts: `holds(4)` asks for "4.i" to "4.iv"."""
+        parts = [a.holds for key, a in self.assumptions.items() if key.split(".")[0] == str(number)]
+        if not parts:
+            raise InputError(f"assumption {number!r} arrived; expected a number from 1 to 10")
+        return all(parts)
 
     @property
     def verdict(self) -> str:

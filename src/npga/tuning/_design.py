@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -32,7 +32,16 @@ from npga.tuning._descent import Found, descend, descend_again
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
 from npga.tuning._progress import progress as show_progress
 from npga.tuning._space import Space
-from npga.tuning._spectral import ACCURACY, FORBIDDEN, OutOfTimeError, Spectral, confirm, descents, longest_run
+from npga.tuning._spectral import (
+    ACCURACY,
+    FORBIDDEN,
+    OutOfTimeError,
+    Spectral,
+    confirm,
+    descents,
+    longest_run,
+    short_runs,
+)
 from npga.tuning._tuning import Trial, Trials
 
 Array = NDArray[Any]
@@ -245,7 +254,7 @@ class _Drawing:
         radii = [one for one in made if one.stage == "descent"]
         if radii:
             return min((one for one in radii if 0.0 < one.rate < 1.0), key=lambda one: one.rate, default=None)
-        return next(iter(_short_runs(made)), None)
+        return next(iter(short_runs(made)), None)
 
     def run(self) -> None:
         """Run the best rows and winners, and descend on the length of the run."""
@@ -293,7 +302,7 @@ class _Drawing:
         stable = [one for one in self.trials if one.stage == "descent" and 0.0 < one.rate < 1.0]
         ran.sort(key=lambda one: self._log_cost(one.version) + math.log10(max(one.iterations, 1.0)))
         stable.sort(key=self._price)
-        for trials in (ran, stable, _short_runs(self.trials)):
+        for trials in (ran, stable, short_runs(self.trials)):
             for trial in islice(filter(self._allowed, trials), _CHECKED):
                 job = self._job(trial.version, Space(self.problem, self.network, trial.version))
                 check, run = confirm(job, trial)
@@ -311,8 +320,7 @@ class _Drawing:
         values = trial.version.spectra(self.network)
         if values.B2.max() > 1.0 + 1e-12 or values.C.max() >= 1.0 or values.C.min() < -1e-12:
             return False
-        found = certify(self.problem, self.network, trial.version, trial.steps).assumptions
-        return all(found[key].holds for key in ("4.i", "4.ii", "4.iii", "4.iv"))
+        return certify(self.problem, self.network, trial.version, trial.steps).holds(4)
 
     def _version(self, trial: Trial, radius: float, measured: float, begun: float) -> DesignedVersion:
         covered = certify(self.problem, self.network, trial.version, trial.steps).covered
@@ -330,12 +338,6 @@ class _Drawing:
             seconds=time.perf_counter() - begun,
             measured=measured,
         )
-
-
-def _short_runs(trials: Sequence[Trial]) -> list[Trial]:
-    """Sampled steps that made progress, the ones that ran longest first."""
-    ran = [one for one in trials if one.stage == "sample" and 0.0 < one.rate < 1.0]
-    return sorted(ran, key=lambda one: (-one.work, one.rate))
 
 
 def _pattern(version: Version) -> Pattern:

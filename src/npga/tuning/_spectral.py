@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -240,8 +241,13 @@ def _candidates(trials: Trials) -> list[Trial]:
     """Trials by what they promise: measured runs first, then radii, then short runs; a few of each."""
     ran = sorted((t for t in trials if math.isfinite(t.iterations)), key=lambda t: t.iterations)
     stable = sorted((t for t in trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
-    short = sorted((t for t in trials if t.stage == "sample" and t.rate < 1.0), key=lambda t: (-t.work, t.rate))
-    return [*ran[:_CHECKED], *stable[:_CHECKED], *short[:_CHECKED]]
+    return [*ran[:_CHECKED], *stable[:_CHECKED], *short_runs(trials)[:_CHECKED]]
+
+
+def short_runs(trials: Iterable[Trial]) -> list[Trial]:
+    """Sampled steps that made progress, the ones that ran longest first."""
+    ran = [trial for trial in trials if trial.stage == "sample" and 0.0 < trial.rate < 1.0]
+    return sorted(ran, key=lambda trial: (-trial.work, trial.rate))
 
 
 def confirm(job: Spectral, trial: Trial) -> tuple[Rate, Measured]:
