@@ -58,12 +58,44 @@ def test_a_start_from_nearby_steps_saves_work_and_keeps_the_rate(name):
     assert warm.iterations <= cold.iterations
 
 
+@pytest.mark.parametrize(("alpha", "beta"), [(0.3, 0.1), (0.5, 0.3), (1.0, 1.5), (1.0, 4.0)])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-7])
+def test_a_start_from_far_slower_steps_does_not_keep_their_long_stretches(alpha, beta, tolerance):
+    """In hundreds of iterations too many the modes here shrink to rounding, or overflow where they are unstable."""
+    problem = random_problem(0, n=13, p=3, smooth="squared-norm", coupling="equality", sizes=[4] * 13)
+    net, version = npga.Network.erdos_renyi(13, 0.5, seed=0), npga.version("nids")
+    solution = npga.reference(problem)
+    linearisation = Linearisation(problem, solution.x, solution.lam)
+    slow = npga.Steps(2e-4 / problem.curvature, 0.3 * problem.curvature / problem.sigma**2)
+    here = npga.Steps(alpha / problem.curvature, beta * problem.curvature / (alpha * problem.sigma**2))
+    near = rate(linearisation.at(slow), net, version, slow)
+    assert near.stretch > 500
+    found = rate(linearisation.at(here), net, version, here, near=near, tolerance=tolerance)
+    expected = radius(problem, net, version, here, solution.x, solution.lam)
+    assert found.radius == pytest.approx(expected, abs=10 * tolerance * abs(1.0 - expected))
+
+
+def test_no_mode_is_taken_for_the_slowest_while_the_stretch_is_too_short():
+    """With eight iterations at a time a mode of 0.9989 looks settled long before the one of 0.99991 is seen."""
+    problem = random_problem(3819, n=12, p=3, smooth="squared-norm", coupling="less-equal", proximable="l1")
+    net, version = npga.Network.path(12), npga.version("aug-dgm")
+    solution = npga.reference(problem)
+    steps = npga.Steps(0.5429405508621956, 0.00383272591776015, 0.177997315375313, 0.5590093239984275)
+    linear = Linearisation(problem, solution.x, solution.lam).at(steps)
+    expected = radius(problem, net, version, steps, solution.x, solution.lam)
+    for seed in range(3):
+        found = rate(linear, net, version, steps, seed, tolerance=1e-3)
+        assert found.radius == pytest.approx(expected, abs=1e-2 * (1.0 - expected))
+
+
 def test_unstable_steps_have_a_radius_above_one():
     problem, net, version = equality_ridge(), network(), npga.version("extra")
     solution = npga.reference(problem)
     steps = npga.Steps(1.0 / problem.curvature, 20.0 / problem.sigma**2)
     found = rate(Linearisation(problem, solution.x, solution.lam).at(steps), net, version, steps)
     assert found.radius > 1.0
+    expected = radius(problem, net, version, steps, solution.x, solution.lam)
+    assert found.radius == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_cutoff_ends_the_computation_early():

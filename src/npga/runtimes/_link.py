@@ -88,7 +88,7 @@ class Hello:
 def run_number(*hellos: Hello) -> int:
     """A number for this run of these ends, different each time.
 
-    No byte of it is 0x7F or 0xFF, so that `Plan.finish` never mistakes a header for a number out of range.
+    No byte of it is 0x7F or 0xFF, so that `Block.check` never mistakes a header for a number out of range.
     """
     digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
     for hello in sorted(hellos, key=lambda hello: hello.party):

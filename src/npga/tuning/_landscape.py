@@ -36,7 +36,7 @@ class Landscape:
     alpha, beta
         The grid lines, ascending, log-spaced.
     radius
-        Spectral radius at (beta[i], alpha[j]); values above 1.02 are lower bounds.
+        Spectral radius at (beta[i], alpha[j]); values above 1.02 say only that it is above.
     version, steps
         What was tuned.
     best

@@ -1,10 +1,10 @@
 """The linear rate that a run settles into: the spectral radius of the linearised iteration J.
 
 J is never formed. A Krylov space is built for J^m, a stretch of m iterations of the solver on the linearised problem:
-with m iterations near those of a digit the eigenvalues that decide the rate stand apart from the crowd that decays
-quickly, so a few vectors suffice, and each costs one compiled call. When the space is full it is cut down to its
-slowest half and grows again (Stewart's Krylov-Schur method), so that nothing found is lost. The state is (x, lam, z),
-z = B y; a start with y = 0 keeps z in the range of B, which is the subspace that a run can reach.
+if the slowest modes lose a good part of themselves in it, those that decay quickly are gone, so a few vectors suffice,
+and each costs one compiled call. When the space is full it is cut down to its slowest half and grows again (Stewart's
+Krylov-Schur method), so that no slow mode found is lost. The state is (x, lam, z), z = B y; a start with y = 0 keeps z
+in the range of B, which is the subspace that a run can reach.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _SHORTEST, _LONGEST = 8, 1 << 11
 _SETTLE = 4
 # How often the space is filled at most, and with a start from nearby steps.
 _FILLINGS, _FEWER = 12, 6
+# How often the stretch is changed at most, and how many times too long it may be: rounding shows in a longer one.
+_STAGES, _TOO_LONG = 8, 8
 # No better part of a Ritz value of J^m can be known in double precision.
 _ROUNDING = 1e-12
 # Squares must not overflow. Compared so that nan counts too.
@@ -83,35 +85,41 @@ def rate(
     seed
         Of the start vector.
     cutoff
-        The computation ends early when the Ritz values exceed this: a caller who looks for less need not know by how
-        much.
+        The computation ends early when the Ritz values of a space of some size exceed this: a caller who looks for less
+        need not know by how much.
     near
         The rate of nearby steps. Starting from its slow modes saves work, and what settles slowly is left at its
         estimate sooner.
     tolerance
-        Of 1 - radius, relative: the Ritz value counts when the bound on its error, its residual times its condition
-        number, is below this. Where many modes are equally slow no single one settles; then it also counts when two
-        fillings of the space agree.
+        Of 1 - radius, relative: the largest Ritz value counts when its residual times its condition number, which says
+        how far it is from an eigenvalue, is below this. That there is no larger eigenvalue is likely, not certain: the
+        start may hold hardly anything of one. Where many modes are equally slow no single one settles; then it also
+        counts when two fillings of the space agree.
     """
     stretch, size = _stretch(linear, network, version, steps)
     start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)
     start[linear.d + linear.n * linear.p :] = 0.0  # y = 0
     m, longest, fillings = _SHORTEST, _LONGEST, _FILLINGS
-    if near is not None and near.slow is not None:
+    if near is not None and near.slow is not None and near.radius < 1.0:
         start, m, fillings = start + near.slow, near.stretch, _FEWER
         longest = min(4 * _length(near.radius), _LONGEST)
     # Fast modes must be gone from the start, or a slow one that it holds little of is overlooked.
     begun = stretch(start, _SETTLE * m)
     work = _SETTLE * m
-    while True:
-        look = _krylov_schur(
-            partial(stretch, m=m), begun, m, tolerance, fillings, min(cutoff, 10.0 ** (1 / m)), longest
-        )
+    for stage in range(_STAGES):
+        limits = _Limits(tolerance, min(cutoff, 10.0 ** (1 / m)), fillings, longest if stage < _STAGES - 1 else m)
+        look = _krylov_schur(partial(stretch, m=m), begun, m, limits)
         work += m * look.products
-        if not look.short:
-            return Rate(look.radius, look.settled, work, m, look.slow if look.settled else None)
-        m = min(_length(look.radius), longest)
-        begun = begun / np.linalg.norm(begun) + look.slow
+        fit = min(_length(look.radius), longest)
+        if not look.unfit:
+            break
+        if fit < m:
+            begun = stretch(start, _SETTLE * fit)
+            work += _SETTLE * fit
+        else:
+            begun = begun / np.linalg.norm(begun) + look.slow
+        m = fit
+    return Rate(look.radius, look.settled, work, m, look.slow if look.settled else None)
 
 
 def _length(radius: float) -> int:
@@ -138,6 +146,16 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
 
 
 @dataclass(frozen=True)
+class _Limits:
+    """When to stop: see `rate`."""
+
+    tolerance: float
+    cutoff: float
+    fillings: int
+    longest: int
+
+
+@dataclass(frozen=True)
 class _Look:
     """What a Krylov space of J^m shows.
 
@@ -145,8 +163,8 @@ class _Look:
     ----------
     radius, settled
         The largest Ritz value as a radius of J, and whether it is good enough.
-    short
-        Whether the stretch is too short for this radius.
+    unfit
+        Whether the stretch is much too short or too long for this radius.
     products
         Products with J^m so far.
     slow
@@ -155,26 +173,18 @@ class _Look:
 
     radius: float
     settled: bool
-    short: bool
+    unfit: bool
     products: int
     slow: Array | None = None
 
 
-def _krylov_schur(
-    apply: Callable[[Array], Array],
-    start: Array,
-    m: int,
-    tolerance: float,
-    fillings: int,
-    cutoff: float,
-    longest: int,
-) -> _Look:
+def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits: _Limits) -> _Look:
     """Largest modulus among the eigenvalues of `apply`, which is J^m, as a radius of J.
 
     With orthonormal rows V and H of size (k + 1, k) throughout J^m V_k^T = V_{k+1}^T H.
     """
     if not np.abs(start).max() < _HUGE:
-        return _Look(np.inf, True, False, 0)
+        return _overflow(m, 0)
     norm = np.linalg.norm(start)
     if norm == 0.0:
         return _Look(0.0, True, False, 0)
@@ -182,11 +192,11 @@ def _krylov_schur(
     V, H = np.zeros((full + 1, start.size)), np.zeros((full + 1, full))
     V[0] = start / norm
     products, kept, before = 0, 0, np.nan
-    for filling in range(1, fillings + 1):
+    for filling in range(1, limits.fillings + 1):
         for k in range(kept + 1, full + 1):
             y, products = apply(V[k - 1]), products + 1
             if not np.abs(y).max() < _HUGE:
-                return _Look(np.inf, True, False, products)
+                return _overflow(m, products)
             for _ in range(2):  # twice is enough to be orthogonal
                 h = V[:k] @ y
                 H[:k, k - 1] += h
@@ -197,20 +207,28 @@ def _krylov_schur(
                 values, vectors = np.linalg.eig(H[:k, :k])
                 top = int(np.abs(values).argmax())
                 radius = float(abs(values[top]) ** (1.0 / m))
-                error = _error(values, vectors, H[k, :k], top)
-                settled = (
-                    closed
-                    or error <= max(tolerance * min(m * abs(1.0 - radius), 1.0), _ROUNDING)
-                    or (k == full and abs(radius - before) <= tolerance * abs(1.0 - radius))
-                )
-                enough = settled or (k >= _FEW and radius > cutoff) or (k == full and filling == fillings)
-                short = k >= _FEW and 2 * m <= min(_length(radius), longest)
-                if enough or short:
-                    return _Look(radius, settled, short and not enough, products, _slow(values, vectors) @ V[:k])
+                part = max(limits.tolerance * min(m * abs(1.0 - radius), 1.0), _ROUNDING)
+                short = 2 * m <= min(_length(radius), limits.longest)
+                settled = closed or (not short and _error(values, vectors, H[k, :k], top) <= part)
+                if k == full and not settled:
+                    settled = abs(radius - before) <= limits.tolerance * abs(1.0 - radius)
+                over = k >= _FEW and radius > limits.cutoff
+                long = m >= _TOO_LONG * _length(radius)
+                last = k == full and filling == limits.fillings
+                if long or settled or over or last or (k >= _FEW and short):
+                    unfit = long or (short and not (settled or over or last))
+                    return _Look(radius, bool(settled), unfit, products, _slow(values, vectors) @ V[:k])
             V[k] = y / size
         before = radius
-        V, H, kept = _cut(V, H, np.abs(values))
-    raise AssertionError("the last filling returns")
+        try:
+            V, H, kept = _cut(V, H, np.abs(values))
+        except linalg.LinAlgError:  # values too close to one another to be told apart
+            break
+    return _Look(radius, False, False, products)
+
+
+def _overflow(m: int, products: int) -> _Look:
+    return _Look(np.inf, True, m > _SHORTEST, products)
 
 
 def _error(values: Array, vectors: Array, residual: Array, which: int) -> float:
