@@ -119,7 +119,8 @@ def rate(
         else:
             begun = begun / np.linalg.norm(begun) + look.slow
         m = fit
-    return Rate(look.radius, look.settled, work, m, look.slow if look.settled else None)
+    settled = look.settled and not look.unfit
+    return Rate(look.radius, settled, work, m, look.slow if settled else None)
 
 
 def _length(radius: float) -> int:
