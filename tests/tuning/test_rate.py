@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import linalg
 from scipy.stats import theilslopes
 
 import npga
@@ -13,7 +14,7 @@ from held_out import ball_ridge, elastic_net, equality_ridge, logistic, network
 from npga import functions as fn
 from npga.experiments import EXPERIMENTS
 from npga.solver import method_for
-from npga.tuning import Linearisation, rate
+from npga.tuning import Linearisation, _rate, rate
 
 KINDS = [
     {"smooth": "squared-norm", "coupling": "equality"},
@@ -86,6 +87,23 @@ def test_no_mode_is_taken_for_the_slowest_while_the_stretch_is_too_short():
     for seed in range(3):
         found = rate(linear, net, version, steps, seed, tolerance=1e-3)
         assert found.radius == pytest.approx(expected, abs=1e-2 * (1.0 - expected))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_cannot_be_told_apart_ends_unsettled(monkeypatch, broken):
+    """All eigenvalues of an orthogonal matrix are equally slow; and LAPACK may fail to order close ones."""
+
+    def fail(*_):
+        raise linalg.LinAlgError
+
+    if broken:
+        monkeypatch.setattr(_rate, "_cut", fail)
+    Q = linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))[0]
+    limits = _rate._Limits(tolerance=1e-7, cutoff=np.inf, fillings=3, longest=8)
+    look = _rate._krylov_schur(lambda u: 0.5 * Q @ u, np.ones(300), 8, limits)
+    assert not look.settled
+    assert look.products == 40 if broken else 40 < look.products < 120
+    assert look.radius == pytest.approx(0.5**0.125, rel=1e-2)
 
 
 def test_unstable_steps_have_a_radius_above_one():
