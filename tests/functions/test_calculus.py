@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.registry import ELEMENTWISE, PSD, C, D, W, Y, every
 from npga import functions as fn
 from npga.errors import FunctionError
-
-from .registry import ELEMENTWISE, PSD, C, D, W, Y, every
 
 X = np.random.default_rng(8).normal(size=(6, D)) * 2.0
 

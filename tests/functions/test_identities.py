@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from helpers.registry import BUILT_IN, CASES, ELEMENTWISE, WITH_PROX, every
 from npga import functions as fn
 from npga.errors import FunctionError
-
-from .registry import BUILT_IN, CASES, ELEMENTWISE, WITH_PROX, every
 
 STEPS = st.floats(1e-3, 1e3)
 

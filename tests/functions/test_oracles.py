@@ -11,9 +11,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mean_pinball_loss
 
+from helpers.registry import PARITY, PSD, SINGULAR, TALL, THIN, WIDE, C, D, W, Y
 from npga import functions as fn
-
-from .registry import PARITY, PSD, SINGULAR, TALL, THIN, WIDE, C, D, W, Y
 
 B = np.arange(6.0)
 

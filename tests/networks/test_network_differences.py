@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_cases import networks
 
+from helpers.network_cases import networks
 from npga.errors import NetworkError
 from npga.networks import Network
 

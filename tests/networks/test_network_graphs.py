@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_cases import connected_edges, networks
 from scipy import sparse
 
+from helpers.network_cases import connected_edges, networks
 from npga.errors import NetworkError
 from npga.networks import Network
 

@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from network_cases import connected_edges, networks
 from scipy import sparse
 
+from helpers.network_cases import connected_edges, networks
 from npga.errors import MissingExtraError, NetworkError
 from npga.networks import Network, _mixing
 

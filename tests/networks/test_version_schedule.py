@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_cases import PAPER_ROUNDS, TEN, networks, row
 
+from helpers.network_cases import PAPER_ROUNDS, TEN, networks, row
 from npga.errors import VersionError
 from npga.networks import MatrixVersion, Network, Version, version
 from npga.networks import drive as drive_requests

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_cases import PAPER_ROUNDS, TEN, networks, row, table_formulas
 
+from helpers.network_cases import PAPER_ROUNDS, TEN, networks, row, table_formulas
 from npga.errors import VersionError
 from npga.networks import Matrices, Network, Version, version, versions
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import npga
-from families import random_problem
+from helpers.families import random_problem
 from npga import functions as fn
 from npga.problem import spectral_norm
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from rehearsal import finish, make_job, solution, start_hostile, start_party
+from helpers.rehearsal import finish, make_job, solution, start_hostile, start_party
 
 VILLAIN = 2
 LIES = {

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import npga
-from families import VERSIONS
+from helpers.families import VERSIONS
+from helpers.rehearsal import HERE, finish, free_addresses, instance, make_job, solution, start
 from npga.runtimes import launch, read_job, write_job
 from npga.runtimes._frame import HEADER_SIZE
-from rehearsal import HERE, finish, free_addresses, instance, make_job, solution, start
 
 ITERATIONS = 30
 

@@ -9,13 +9,13 @@ import pytest
 from scipy import sparse
 
 import npga
-from families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
+from helpers.rehearsal import instance, make_job, solution
 from npga import functions as fn
 from npga.errors import InputError
 from npga.runtimes import launch, load_agent, load_function, read_job, save_agent, save_function, write_job
 from npga.runtimes._private import build_agent, load_part
 from npga.solver import local_agents
-from rehearsal import instance, make_job, solution
 
 
 @pytest.mark.parametrize("kind", sorted(SMOOTH | PROXIMABLE))

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import npga
-from families import VERSIONS
+from helpers.families import VERSIONS
+from helpers.rehearsal import HERE, PINNED, make_job, solution
 from npga.runtimes import Alone, Layout, Party, launch, read_job
 from npga.runtimes._frame import HEADER_SIZE, Kind
 from npga.runtimes._launch import _oversubscribe, find_mpiexec
-from rehearsal import HERE, PINNED, make_job, solution
 
 ITERATIONS = 30
 

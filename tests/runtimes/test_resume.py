@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import npga
+from helpers.rehearsal import finish, make_job, solution, start_hostile, start_party
 from npga.errors import InputError
 from npga.runtimes import launch, read_job
 from npga.runtimes._keeper import Keeper
 from npga.solver import State
-from rehearsal import finish, make_job, solution, start_hostile, start_party
 
 
 @pytest.mark.parametrize("version", ["diging"])

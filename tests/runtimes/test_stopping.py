@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npga
-from families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.rehearsal import make_job, solution
 from npga.runtimes import Alone, Job, Layout, Outcome, Party, PartySpec, Patience, Stop, launch
 from npga.runtimes._private import Part
-from rehearsal import make_job, solution
 
 
 def outcome(monkeypatch, problem, network, version, steps, stop):

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import npga.cli
+from helpers.rehearsal import make_job, solution
 from npga.cli._app import app
 from npga.errors import InputError
 from npga.runtimes import plot_timeline, read_metrics
-from rehearsal import make_job, solution
 
 run = CliRunner().invoke
 

@@ -12,10 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from helpers.rehearsal import finish, free_addresses, make_job, start_party
 from npga.runtimes import PeerLost, read_job
 from npga.runtimes._grpc_streams import Acceptor, Dialler, Identity, channel_options
 from npga.runtimes._keys import make_key
-from rehearsal import finish, free_addresses, make_job, start_party
 
 OPTIONS = channel_options(1 << 20)
 PEM = serialization.Encoding.PEM

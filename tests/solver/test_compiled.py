@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
+from test_recursion import network_for, with_tame_c
 
 import npga
-import oracles
-from families import COUPLING, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers import oracles
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, method_for
 from npga.solver._compiled import CompiledNpga
-from test_recursion import network_for, with_tame_c
 
 ARRAYS = ("x", "lam", "lam_prev", "v", "u", "Ax")
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.sparse.linalg import aslinearoperator
+from test_compiled import difference
 
 import npga
-from families import VERSIONS, random_problem, tame_steps
+from helpers.families import VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, batch
 from npga.solver._batch import SeparateRuns
 from npga.solver._lane_batch import LaneBatch
-from test_compiled import difference
 
 CASES = [
     ("squared-norm", "l1", "squared-loss", "dense"),

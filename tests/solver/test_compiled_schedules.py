@@ -7,9 +7,11 @@ import threading
 
 import numpy as np
 import pytest
+from test_compiled import difference, start
+from test_recursion import network_for, with_tame_c
 
 import npga
-from families import VERSIONS, random_problem, tame_steps
+from helpers.families import VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, _compiled
 from npga.solver._compiled import CompiledNpga
@@ -17,8 +19,6 @@ from npga.solver.kernels import _pace, _plan, _schedule
 from npga.solver.kernels._pace import Pace
 from npga.solver.kernels._schedule import Agents, Panels, schedule_for
 from npga.solver.kernels._team import together
-from test_compiled import difference, start
-from test_recursion import network_for, with_tame_c
 
 SCHEDULES = {
     "agents": lambda plan: Agents(plan, 1),

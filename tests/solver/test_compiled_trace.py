@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import npga
-from families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver._trace import COLUMNS
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npga
-import oracles
-from families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers import oracles
+from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, local_agents, run_agents
 

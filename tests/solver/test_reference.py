@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 import npga
-from families import COUPLING, PROXIMABLE, SMOOTH, random_problem
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem
 from npga import functions as fn
 
 TIGHT = {"solver": cp.CLARABEL, "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}

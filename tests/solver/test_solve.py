@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 import npga
-from families import VERSIONS, random_problem
+from helpers.families import VERSIONS, random_problem
 from npga import functions as fn
 from npga.solver import Record
 

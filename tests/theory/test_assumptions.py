@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-import dense_theory as dense
 import npga
-from families import VERSIONS, random_problem
+from helpers import dense_theory as dense
+from helpers.families import VERSIONS, random_problem
 from npga import functions as fn
 from npga.theory import certify
 

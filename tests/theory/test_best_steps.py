@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import differential_evolution
 
-import dense_theory as dense
 import npga
-from families import VERSIONS, random_problem
+from helpers import dense_theory as dense
+from helpers.families import VERSIONS, random_problem
 from npga import functions as fn
 from npga.theory import certify
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import npga
-from families import VERSIONS, random_problem
+from helpers.families import VERSIONS, random_problem
 from npga import functions as fn
 from npga.theory import Certificate, certify
 from npga.theory._curve import Curve

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dense_theory as dense
 import npga
-from families import VERSIONS, random_problem
+from helpers import dense_theory as dense
+from helpers.families import VERSIONS, random_problem
 from npga.theory import certify
 
 KEYS = ("1", "2", "3", "4", "4+")

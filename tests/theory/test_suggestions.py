@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npga
-from families import random_problem
+from helpers.families import random_problem
 from npga import functions as fn
 from npga.theory import certify
 

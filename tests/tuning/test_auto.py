@@ -8,7 +8,7 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import npga
-from families import COUPLING, PROXIMABLE, SMOOTH, random_problem
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem
 from npga import functions as fn
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import npga
-from dense_jacobian import radius
-from families import random_problem
+from helpers.dense_jacobian import radius
+from helpers.families import random_problem
 from npga.errors import InputError
 from npga.theory import certify
 from npga.tuning import _budget, design, tune

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import npga
-from dense_grid import best_of_grid, combinations
-from families import VERSIONS
-from held_out import PROBLEMS, network
+from helpers.dense_grid import best_of_grid, combinations
+from helpers.families import VERSIONS
+from helpers.held_out import PROBLEMS, network
 from npga.solver import method_for
 from npga.tuning import measure, tune
 

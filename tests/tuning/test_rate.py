@@ -8,9 +8,9 @@ from scipy import linalg
 from scipy.stats import theilslopes
 
 import npga
-from dense_jacobian import radius
-from families import VERSIONS, random_problem
-from held_out import ball_ridge, elastic_net, equality_ridge, logistic, network
+from helpers.dense_jacobian import radius
+from helpers.families import VERSIONS, random_problem
+from helpers.held_out import ball_ridge, elastic_net, equality_ridge, logistic, network
 from npga import functions as fn
 from npga.experiments import EXPERIMENTS
 from npga.solver import method_for

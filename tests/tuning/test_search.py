@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import npga
-from held_out import elastic_net
+from helpers.held_out import elastic_net
 from npga.tuning import tune
 from npga.tuning._space import Space
 

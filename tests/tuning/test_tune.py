@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import npga
-from families import random_problem
-from held_out import elastic_net, equality_ridge, network
+from helpers.families import random_problem
+from helpers.held_out import elastic_net, equality_ridge, network
 from npga import functions as fn
 from npga.errors import InputError
 from npga.theory import certify

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hostile import misbehave
+from helpers.hostile import misbehave
 from npga.errors import NpgaError
 from npga.runtimes import read_job
 from npga.runtimes._command import Command

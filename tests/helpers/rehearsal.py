@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 
 import npga
-from families import random_problem, tame_steps
+from helpers.families import random_problem, tame_steps
 from npga.runtimes import keygen, read_job, write_job
 from npga.solver import local_agents, run_agents
 
 HERE = Path(__file__).parent
-PINNED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# One BLAS thread for each process, and this package on the path of scripts that are started from it.
+PINNED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
+    "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
+}
 
 
 def free_addresses(count):

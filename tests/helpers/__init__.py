@@ -1,0 +1,1 @@
+"""What several tests share: problems, oracles that nobody here wrote, processes with a deadline."""
