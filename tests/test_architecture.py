@@ -16,13 +16,12 @@ PACKAGE = Path(npga.__file__).parent
 # Each room may import the rooms of earlier ranks only; rooms of one rank do not import each other.
 RANKS = [
     {"errors"},
-    {"steps"},
+    {"steps", "files", "extras"},
     {"functions", "networks"},
     {"problem"},
     {"theory", "solver"},
     {"tuning"},
     {"runtimes"},
-    {"estimators"},
     {"experiments"},
     {"cli"},
 ]

@@ -150,6 +150,13 @@ class BlockOperator:
         return np.array([spectral_norm(block) for block in self.blocks])
 
 
+def dense_block(block: Any) -> Array:
+    """A dense, sparse or matrix-free block as an array in double precision."""
+    if isinstance(block, LinearOperator):
+        block = block @ np.eye(block.shape[1])
+    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
+
+
 def spectral_norm(block: Any) -> float:
     """Largest singular value of a dense, sparse or matrix-free block.
 

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from npga.errors import ProblemError
 from npga.functions import Function, Zero, join
+from npga.networks import Network
 from npga.problem._blocks import BlockOperator
 from npga.problem._residual import Residual, residual
 
@@ -168,7 +169,7 @@ class Problem:
             for i, (block, size) in enumerate(zip(x, self.sizes, strict=True)):
                 if np.shape(block) != (size,):
                     raise ProblemError(
-                        f"{name}: block of {_title(self.agents[i], i)} has shape {np.shape(block)}; "
+                        f"{name}: block of {self.title(i)} has shape {np.shape(block)}; "
                         f"expected ({size},), the number of columns of its A"
                     )
             x = np.concatenate([np.asarray(block) for block in x])
@@ -188,6 +189,26 @@ class Problem:
             where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
             raise ProblemError(f"{name} holds {array[where]} at position {where}; expected finite numbers")
         return array
+
+    def start(self, x0: ArrayLike | None = None, lam0: ArrayLike | None = None) -> tuple[Array, Array]:
+        """x and lam to start from, checked; zero where nothing is given."""
+        x = np.zeros(self.d, self.dtype) if x0 is None else self.join(x0, "x0")
+        lam = np.zeros((self.n, self.p), self.dtype) if lam0 is None else self.dual(lam0, "lam0")
+        return x, lam
+
+    def title(self, i: int) -> str:
+        """Agent i in messages, with its name if it has one."""
+        return _title(self.agents[i], i)
+
+    def expect(self, network: Network) -> None:
+        """Refuse a network that does not have one node for each agent."""
+        if not isinstance(network, Network):
+            raise ProblemError(f"network is a {type(network).__name__}; expected npga.Network(graph) or a constructor")
+        if network.n != self.n:
+            raise ProblemError(
+                f"the network has {network.n} nodes and the problem {self.n} agents; expected one agent for each "
+                "node (an agent without variables, A of shape (p, 0), can fill a node that only passes messages on)"
+            )
 
     def objective(self, x: ArrayLike | Sequence[ArrayLike]) -> float:
         """sum_i f_i(x_i) + g_i(x_i) + h(sum_i A_i x_i); infinite outside the domains of g and h."""
