@@ -20,6 +20,7 @@ from npga.functions._elementwise import Elementwise
 from npga.functions._huber import Huber
 from npga.functions._intervals import Box, Equality, LessEqual, NonNegative
 from npga.functions._join import join
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._kinked import L1, Hinge, Quantile
 from npga.functions._least_squares import LeastSquares
 from npga.functions._linear import Linear, Zero
@@ -46,6 +47,8 @@ __all__ = [
     "GroupL2",
     "Hinge",
     "Huber",
+    "KernelForm",
+    "Kind",
     "LeastSquares",
     "LessEqual",
     "Linear",

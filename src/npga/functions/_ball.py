@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Function, Step, Value
 from npga.functions._indicator import Indicator
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._norms import norm, quotient
 from npga.functions._parameters import Parameter, cast, nonnegative, parameter, scalar, show
 
@@ -66,6 +67,9 @@ class Ball(Indicator):
             return identity
         normal = r / length
         return self.radius / length * (identity - np.outer(normal, normal))
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.BALL, size, a=self.radius, c=self.center)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose center has type `dtype`."""

@@ -8,12 +8,15 @@ check their arguments once, in one place.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
+
+if TYPE_CHECKING:
+    from npga.functions._kernel_form import KernelForm
 
 Array: TypeAlias = npt.NDArray[Any]
 Step: TypeAlias = float | Array
@@ -143,6 +146,11 @@ class Function(ABC):
         self._need(self.has_prox_jac, "Jacobian of its prox", "use a first-order method")
         return self._conj_prox_jac(self._single(x), self._scalar_step(t))
 
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
+        """Formulas of consecutive runs of coordinates, `size` in all, as kernels read them; None if there are none."""
+        form = self._kernel(size)
+        return None if form is None else (form,)
+
     @abstractmethod
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose array parameters have type `dtype` (float32 or float64)."""
@@ -190,6 +198,9 @@ class Function(ABC):
     def _conj_prox_jac(self, x: Array, t: float) -> Array:
         jac = self._prox_jac(x / t, 1.0 / t)
         return (1.0 - jac) if jac.ndim == 1 else np.eye(x.size, dtype=jac.dtype) - jac
+
+    def _kernel(self, size: int) -> KernelForm | None:  # noqa: ARG002
+        return None
 
     # ---------------------------------------------------------------- arguments
 

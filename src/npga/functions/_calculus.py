@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
+from npga.functions._kernel_form import KernelForm
 from npga.functions._parameters import Parameter, cast, parameter, positive, scalar, show
 
 
@@ -128,6 +130,11 @@ class Scaled(_Wrapped):
     def _conj_prox_jac(self, x: Array, t: float) -> Array:
         return self.f.conj_prox_jac(x / self.weight, t / self.weight)
 
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
+        """Those of f, multiplied."""
+        forms = self.f.kernel(size)
+        return None if forms is None else tuple(form.scaled(self.weight) for form in forms)
+
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Multiple of ``f.astype(dtype)``."""
         return Scaled(self.f.astype(dtype), self.weight)
@@ -184,6 +191,14 @@ class Shifted(_Wrapped):
 
     def _conj_prox_jac(self, x: Array, t: float) -> Array:
         return self.f.conj_prox_jac(x - t * self.center, t)
+
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
+        """Those of f, translated."""
+        forms = self.f.kernel(size)
+        if forms is None or isinstance(self.center, float):
+            return None if forms is None else tuple(form.shifted(self.center) for form in forms)
+        own = np.split(self.center, np.cumsum([form.size for form in forms])[:-1])
+        return tuple(form.shifted(center) for form, center in zip(forms, own, strict=True))
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Translate of ``f.astype(dtype)``."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise, filled, largest, smallest
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, nonnegative
 
 
@@ -81,3 +82,6 @@ class ElasticNet(Elementwise):
 
     def _prox_jac(self, x: Array, t: float) -> Array:
         return (np.abs(x) > t * self.l1).astype(x.dtype) / (1.0 + t * self.l2)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.ELASTIC, size, a=self.l1, b=self.l2)

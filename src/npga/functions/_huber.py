@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise, largest
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, positive
 
 
@@ -72,3 +73,6 @@ class Huber(Elementwise):
         s = t * self.weight
         inside = (np.abs(x - self.center) <= (1.0 + s) * self.delta).astype(x.dtype)
         return 1.0 - s / (1.0 + s) * inside
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.HUBER, size, a=self.weight, b=self.delta, c=self.center)

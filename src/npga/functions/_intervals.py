@@ -12,6 +12,7 @@ import numpy.typing as npt
 from npga.functions._base import Array, Step, Value
 from npga.functions._elementwise import Elementwise
 from npga.functions._indicator import Indicator
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, require
 
 
@@ -44,6 +45,10 @@ class _Interval(Indicator, Elementwise):
     def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
         lo, hi = self._bounds
         return ((lo < x) & (x < hi)).astype(x.dtype)
+
+    def _kernel(self, size: int) -> KernelForm:
+        lo, hi = self._bounds
+        return KernelForm(Kind.INTERVAL, size, a=lo, b=hi)
 
 
 class Box(_Interval):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, positive, require, signs
 
 
@@ -37,6 +38,9 @@ class _Kinked(Elementwise):
     def _prox_jac(self, x: Array, t: float) -> Array:
         r = x - self._kink
         return ((r < t * self._left) | (r > t * self._right)).astype(x.dtype)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.KINKED, size, a=self._left, b=self._right, c=self._kink)
 
 
 class L1(_Kinked):

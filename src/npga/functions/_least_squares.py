@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._matrices import SparseResolvent, apply, dense, extreme_eigenvalues
 from npga.functions._parameters import Matrix, Parameter, cast, matrix, parameter, positive, scalar, show
 
@@ -118,6 +119,9 @@ class LeastSquares(Function):
     def _sparse_resolvent(self) -> SparseResolvent:
         wide = self.M.shape[0] <= self.M.shape[1]
         return SparseResolvent(self.M @ self.M.T if wide else self.M.T @ self.M)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.LEAST_SQUARES, size, a=self.weight, matrix=self.M, vector=self.b)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose M and b have type `dtype`."""

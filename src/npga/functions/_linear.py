@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise, filled
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter
 
 
@@ -40,6 +41,9 @@ class Zero(Elementwise):
 
     def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
         return np.ones_like(x)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.ZERO, size)
 
 
 class Linear(Elementwise):
@@ -87,3 +91,6 @@ class Linear(Elementwise):
 
     def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
         return np.ones_like(x)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.LINEAR, size, a=self.c)

@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise, largest
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._newton import increasing_root
 from npga.functions._parameters import Parameter, positive, signs
 
@@ -70,3 +71,6 @@ class Logistic(Elementwise):
 
     def _prox_jac(self, x: Array, t: float) -> Array:
         return 1.0 / (1.0 + t * self._hess(self._prox(x, t)))
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.LOGISTIC, size, a=self.labels, b=self.weight)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, cast, freeze, positive, scalar, show
 
 
@@ -64,6 +65,9 @@ class L2(Function):
 
     def _prox_jac(self, x: Array, t: float) -> Array:
         return shrink_jacobian(x, t * self.weight)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.NORM, size, a=self.weight)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
         """Return the function itself: a number has no array type."""
@@ -139,6 +143,10 @@ class GroupL2(Function):
         for group, s in zip(self.groups, steps, strict=True):
             jac[np.ix_(group, group)] = shrink_jacobian(x[group], float(s))
         return jac
+
+    def _kernel(self, size: int) -> KernelForm:
+        weights = np.broadcast_to(self.weight, len(self.groups))[self._labels]
+        return KernelForm(Kind.GROUPS, size, a=weights, groups=self.groups)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose weights have type `dtype`."""

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._matrices import SparseResolvent, apply, dense, extreme_eigenvalues
 from npga.functions._parameters import Matrix, Parameter, cast, matrix, parameter, show
 
@@ -107,6 +108,9 @@ class Quadratic(Function):
     @cached_property
     def _sparse_resolvent(self) -> SparseResolvent:
         return SparseResolvent(self.Q)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.QUADRATIC, size, a=1.0, matrix=self.Q, vector=self.q)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose Q and q have type `dtype`."""

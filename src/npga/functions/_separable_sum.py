@@ -10,6 +10,7 @@ from scipy.linalg import block_diag
 
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
+from npga.functions._kernel_form import KernelForm
 
 
 def check_blocks(owner: str, parts: Sequence[Function], sizes: Sequence[int]) -> None:
@@ -143,6 +144,11 @@ class SeparableSum(Function):
             [method(part)(x[..., block], s) for (part, block), s in zip(self._blocks(), steps, strict=True)],
             axis=-1,
         )
+
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:  # noqa: ARG002
+        """Those of the parts, one after the other; None if one of them has none."""
+        forms = [part.kernel(own) for part, own in zip(self.parts, self.sizes, strict=True)]
+        return None if None in forms else tuple(form for own in forms if own is not None for form in own)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Sum of the parts cast to `dtype`."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Function, Step, Value
 from npga.functions._indicator import Indicator
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import positive, scalar, show
 
 
@@ -52,6 +53,9 @@ class Simplex(Indicator):
         thetas = (np.cumsum(descending, axis=-1) - self.total) / counts
         support = np.count_nonzero(descending > thetas, axis=-1, keepdims=True)
         return shifted, np.take_along_axis(thetas, support - 1, axis=-1)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.SIMPLEX, size, a=self.total)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
         """Return the function itself: a number has no array type."""

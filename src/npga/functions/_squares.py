@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Array, Step
 from npga.functions._elementwise import Elementwise, filled, largest, smallest
+from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, positive
 
 
@@ -50,6 +51,9 @@ class _Square(Elementwise):
 
     def _prox_jac(self, x: Array, t: float) -> Array:
         return filled(1.0 / (1.0 + t * self.weight), x)
+
+    def _kernel(self, size: int) -> KernelForm:
+        return KernelForm(Kind.SQUARE, size, a=self.weight, c=self._center)
 
 
 class SquaredNorm(_Square):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npga.functions import Kind
 from npga.solver.kernels import _elementwise as elementwise
 from npga.solver.kernels import _radial as radial
 from npga.solver.kernels._jit import compiled, inlined, part, view
@@ -21,8 +22,8 @@ from npga.solver.kernels._products import COLUMNS, ROWS, WIDTH, add_adjoint, add
 KIND, START, STOP, EXTRA, POOL = range(5)
 SEGMENT = 5
 FIRST_RADIAL = radial.NORM
-FIRST_MATRIX = 32
-QUADRATIC, LEAST_SQUARES = 32, 33
+FIRST_MATRIX = int(Kind.QUADRATIC)
+QUADRATIC, LEAST_SQUARES = int(Kind.QUADRATIC), int(Kind.LEAST_SQUARES)
 
 
 class Table(NamedTuple):

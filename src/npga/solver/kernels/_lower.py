@@ -13,7 +13,7 @@ from scipy import sparse
 
 from npga import functions as fn
 from npga.solver.kernels import _functions as table
-from npga.solver.kernels import _products as form
+from npga.solver.kernels import _products as layout
 from npga.solver.kernels import _radial as radial
 from npga.solver.kernels import _scalar as scalar
 
@@ -28,37 +28,21 @@ class UnsupportedError(Exception):
     """A part of the problem that only the vectorised path can run; the message names it."""
 
 
-# Kind and parameters (a, b, c) of the elementwise classes.
-_ELEMENTWISE: dict[type[fn.Function], Callable[[Any], tuple[int, Any, Any, Any]]] = {
-    fn.Zero: lambda _: (scalar.ZERO, 0.0, 0.0, 0.0),
-    fn.Linear: lambda f: (scalar.LINEAR, f.c, 0.0, 0.0),
-    fn.SquaredNorm: lambda f: (scalar.SQUARE, f.weight, 0.0, f.center),
-    fn.SquaredLoss: lambda f: (scalar.SQUARE, f.weight, 0.0, f.target),
-    fn.ElasticNet: lambda f: (scalar.ELASTIC, f.l1, f.l2, 0.0),
-    fn.Huber: lambda f: (scalar.HUBER, f.weight, f.delta, f.center),
-    fn.L1: lambda f: (scalar.KINKED, -f.weight, f.weight, 0.0),
-    fn.Hinge: lambda f: (scalar.KINKED, *_hinge_slopes(f), f.labels),
-    fn.Quantile: lambda f: (scalar.KINKED, -f.weight * f.tau, f.weight * (1.0 - f.tau), f.target),
-    fn.Box: lambda f: (scalar.INTERVAL, f.lo, f.hi, 0.0),
-    fn.NonNegative: lambda _: (scalar.INTERVAL, 0.0, np.inf, 0.0),
-    fn.Equality: lambda f: (scalar.INTERVAL, f.b, f.b, 0.0),
-    fn.LessEqual: lambda f: (scalar.INTERVAL, -np.inf, f.b, 0.0),
-    fn.Logistic: lambda f: (scalar.LOGISTIC, f.labels, f.weight, 0.0),
-}
-# Which of a and b a factor w multiplies: both slopes of a kink, but not the threshold of a Huber loss.
-_SCALED = {
-    scalar.LINEAR: "a",
-    scalar.SQUARE: "a",
-    scalar.ELASTIC: "ab",
-    scalar.HUBER: "a",
-    scalar.KINKED: "ab",
-    scalar.LOGISTIC: "b",
-}
-
-
-def _hinge_slopes(f: fn.Hinge) -> tuple[Any, Any]:
-    slope = -np.asarray(f.weight) * np.asarray(f.labels)
-    return np.minimum(slope, 0.0), np.maximum(slope, 0.0)
+# What the kernels have a formula for; a function of another kind is left to the vectorised path.
+_ELEMENTWISE = frozenset(
+    {
+        scalar.ZERO,
+        scalar.LINEAR,
+        scalar.SQUARE,
+        scalar.ELASTIC,
+        scalar.HUBER,
+        scalar.KINKED,
+        scalar.INTERVAL,
+        scalar.LOGISTIC,
+    }
+)
+_RADIAL = frozenset({radial.NORM, radial.GROUPS, radial.BALL, radial.SIMPLEX})
+_MATRIX = frozenset({table.QUADRATIC, table.LEAST_SQUARES})
 
 
 @dataclass(frozen=True)
@@ -134,85 +118,61 @@ class Lowering:
     def __post_init__(self) -> None:
         self.a, self.b, self.c = (np.zeros(self.size, self.dtype) for _ in range(3))
 
-    def add(self, f: fn.Function, start: int, stop: int, weight: float = 1.0, center: Any = 0.0) -> None:
-        """Append weight f(. - center) on the coordinates start to stop."""
+    def add(self, f: fn.Function, start: int, stop: int) -> None:
+        """Append f on the coordinates start to stop."""
         if start == stop:
             return
-        if type(f) is fn.Scaled:
-            self.add(f.f, start, stop, weight * f.weight, center)
-        elif type(f) is fn.Shifted:
-            self.add(f.f, start, stop, weight, center + np.asarray(f.center))
-        elif type(f) is fn.SeparableSum:
-            self._sum(f, start, weight, center)
-        elif type(f) in _ELEMENTWISE:
-            self._elementwise(f, start, stop, weight, center)
-        elif type(f) in (fn.Quadratic, fn.LeastSquares) and self.smooth:
-            self._matrix_function(f, start, stop, weight, center)
-        elif type(f) in (fn.L2, fn.GroupL2, fn.Ball, fn.Simplex) and not self.smooth:
-            self._radial(f, start, stop, weight, center)
-        else:
+        forms = f.kernel(stop - start)
+        if forms is None:
             raise UnsupportedError(f"{f!r}")
-
-    def _sum(self, f: fn.SeparableSum, start: int, weight: float, center: Any) -> None:
-        for piece, size in zip(f.parts, f.sizes, strict=True):
-            shift = center if np.ndim(center) == 0 else center[:size]
-            center = center if np.ndim(center) == 0 else center[size:]
-            self.add(piece, start, start + size, weight, shift)
-            start += size
+        for form in forms:
+            kind = int(form.kind)
+            if kind in _ELEMENTWISE:
+                self._elementwise(form, start)
+            elif kind in _MATRIX and self.smooth:
+                self._matrix_function(form, start)
+            elif kind in _RADIAL and not self.smooth:
+                self._radial(form, start)
+            else:
+                raise UnsupportedError(f"{f!r}")
+            start += form.size
 
     def _fill(self, kind: int, start: int, stop: int, a: Any, b: Any, c: Any, extra: int = 0, pool: int = 0) -> None:
         self.segments.append([kind, start, stop, extra, pool])
         for column, entries in ((self.a, a), (self.b, b), (self.c, c)):
             column[start:stop] = entries
 
-    def _elementwise(self, f: fn.Function, start: int, stop: int, weight: float, center: Any) -> None:
-        kind, a, b, c = _ELEMENTWISE[type(f)](f)
-        scaled = _SCALED.get(kind, "")
-        a = a * weight if "a" in scaled else a
-        b = b * weight if "b" in scaled else b
-        if kind == scalar.INTERVAL:
-            a, b = a + center, b + center
+    def _elementwise(self, form: fn.KernelForm, start: int) -> None:
+        kind, first = int(form.kind), start
         last = self.segments[-1] if self.segments else None
         if last is not None and last[table.KIND] == kind and last[table.STOP] == start:
             self.segments.pop()  # neighbours of one kind are one loop
-            self._fill(kind, start, stop, a, b, c + center)
-            self.segments[-1][table.START] = last[table.START]
-        else:
-            self._fill(kind, start, stop, a, b, c + center)
+            first = last[table.START]
+        self._fill(kind, start, start + form.size, form.a, form.b, form.c)
+        self.segments[-1][table.START] = first
 
-    def _radial(self, f: fn.Function, start: int, stop: int, weight: float, center: Any) -> None:
-        if isinstance(f, fn.L2):
-            self._fill(radial.NORM, start, stop, weight * f.weight, 0.0, center)
-        elif isinstance(f, fn.Ball):
-            self._fill(radial.BALL, start, stop, f.radius, 0.0, f.center + center)
-        elif isinstance(f, fn.Simplex):
-            self._fill(radial.SIMPLEX, start, stop, f.total, 0.0, center)
-        elif isinstance(f, fn.GroupL2):
-            order = np.concatenate(f.groups)
-            ends = np.cumsum([0, *(group.size for group in f.groups)]) + len(f.groups) + 1
-            groups = np.concatenate([[len(f.groups)], ends, order]).astype(np.int64)
+    def _radial(self, form: fn.KernelForm, start: int) -> None:
+        address = 0
+        if form.groups:
+            ends = np.cumsum([0, *(group.size for group in form.groups)]) + len(form.groups) + 1
+            groups = np.concatenate([[len(form.groups)], ends, *form.groups]).astype(np.int64)
             self.alive.append(groups)
-            weights = np.empty(stop - start)
-            sizes = [group.size for group in f.groups]
-            weights[order] = np.repeat(np.broadcast_to(f.weight, len(sizes)), sizes) * weight
-            self._fill(radial.GROUPS, start, stop, weights, 0.0, center, extra=groups.ctypes.data)
+            address = groups.ctypes.data
+        self._fill(int(form.kind), start, start + form.size, form.a, 0.0, form.c, extra=address)
 
-    def _matrix_function(self, f: fn.Function, start: int, stop: int, weight: float, center: Any) -> None:
-        if isinstance(f, fn.Quadratic):
-            kind, matrix, vector, factor = table.QUADRATIC, f.Q, f.q, weight
-        elif isinstance(f, fn.LeastSquares):
-            kind, matrix, vector, factor = table.LEAST_SQUARES, f.M, f.b, weight * f.weight
-        row, alive = lower_matrix(matrix, self.dtype)
+    def _matrix_function(self, form: fn.KernelForm, start: int) -> None:
+        row, alive = lower_matrix(form.matrix, self.dtype)
         self.alive.extend(alive)
         position = sum(numbers.size for numbers in self.pool)
-        entries = np.broadcast_to(np.asarray(vector, self.dtype), matrix.shape[0])
-        self.pool.append(np.concatenate([np.array([factor], self.dtype), entries]))
+        entries = np.broadcast_to(np.asarray(form.vector, self.dtype), form.matrix.shape[0])
+        self.pool.append(np.concatenate([np.array([form.a], self.dtype), entries]))
         self.matrices.append(row)
-        self._fill(kind, start, stop, 0.0, 0.0, center, extra=len(self.matrices) - 1, pool=position)
+        stop, matrix = start + form.size, len(self.matrices) - 1
+        self._fill(int(form.kind), start, stop, 0.0, 0.0, form.c, extra=matrix, pool=position)
 
     def finish(self) -> LoweredFunction:
         """The arrays of the table."""
-        matrices = np.array(self.matrices, np.int64).reshape(-1, form.WIDTH)
+        matrices = np.array(self.matrices, np.int64).reshape(-1, layout.WIDTH)
         pool = np.concatenate(self.pool) if self.pool else np.zeros(1, self.dtype)
         segments = np.array(self.segments, np.int64).reshape(-1, table.SEGMENT)
         return LoweredFunction(segments, self.a, self.b, self.c, matrices, pool, self.alive)
@@ -220,8 +180,8 @@ class Lowering:
 
 def lower_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[Array, list[Any]]:
     """Row of the matrix table for A, and the arrays that it points into."""
-    row = np.zeros(form.WIDTH, np.int64)
-    row[form.ROWS], row[form.COLUMNS] = A.shape
+    row = np.zeros(layout.WIDTH, np.int64)
+    row[layout.ROWS], row[layout.COLUMNS] = A.shape
     if not A.shape[1]:
         return row, []
     if sparse.issparse(A):
@@ -237,9 +197,9 @@ def lower_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[Array, list[Any]]:
     if not by_columns and (not by_rows or A.shape[1] < _SHORT_ROW):
         A = np.asfortranarray(A)
         by_columns, strides = True, [1, A.shape[0]]
-    row[form.FORM] = form.BY_COLUMNS if by_columns else form.BY_ROWS
-    row[form.LEAD] = strides[1] if by_columns else strides[0]
-    row[form.DATA] = A.ctypes.data
+    row[layout.FORM] = layout.BY_COLUMNS if by_columns else layout.BY_ROWS
+    row[layout.LEAD] = strides[1] if by_columns else strides[0]
+    row[layout.DATA] = A.ctypes.data
     return row, [A]
 
 
@@ -251,12 +211,12 @@ def _lower_sparse(row: Array, A: Any, dtype: np.dtype[Any]) -> tuple[Array, list
     indices = np.ascontiguousarray(A.indices, np.int32)
     pointers = np.ascontiguousarray(A.indptr, np.int64)
     alive = [data, indices, pointers]
-    row[form.FORM] = form.SPARSE
-    row[form.DATA], row[form.INDICES], row[form.POINTERS] = (array.ctypes.data for array in alive)
+    row[layout.FORM] = layout.SPARSE
+    row[layout.DATA], row[layout.INDICES], row[layout.POINTERS] = (array.ctypes.data for array in alive)
     if A.nnz < _EMPTY_ROWS * A.shape[0]:
         rows = np.repeat(np.arange(A.shape[0], dtype=np.int32), np.diff(A.indptr))
         alive.append(rows)
-        row[form.ENTRY_ROWS] = rows.ctypes.data
+        row[layout.ENTRY_ROWS] = rows.ctypes.data
     return row, alive
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from npga.functions import Kind
 from npga.solver.kernels._jit import compiled, inlined, number
 
-NORM, GROUPS, BALL, SIMPLEX = range(16, 20)
+NORM, GROUPS, BALL, SIMPLEX = int(Kind.NORM), int(Kind.GROUPS), int(Kind.BALL), int(Kind.SIMPLEX)
 
 
 @inlined

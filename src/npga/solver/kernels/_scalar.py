@@ -20,9 +20,11 @@ import math
 
 import numpy as np
 
+from npga.functions import Kind
 from npga.solver.kernels._jit import inlined, number
 
-ZERO, LINEAR, SQUARE, ELASTIC, HUBER, KINKED, INTERVAL, LOGISTIC = range(8)
+ZERO, LINEAR, SQUARE, ELASTIC = int(Kind.ZERO), int(Kind.LINEAR), int(Kind.SQUARE), int(Kind.ELASTIC)
+HUBER, KINKED, INTERVAL, LOGISTIC = int(Kind.HUBER), int(Kind.KINKED), int(Kind.INTERVAL), int(Kind.LOGISTIC)
 # What is left after so many Newton steps is bisected (see npga.functions).
 _NEWTON_STEPS = 60
 
