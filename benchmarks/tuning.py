@@ -16,7 +16,7 @@ from npga.tuning import design, tune
 
 def rows_table(instance, max_seconds):
     """The ten versions, with gamma <= 1 and free; returns both tunings of each."""
-    print("| version | rounds | a digit, gamma <= 1 | a digit, free | run, gamma <= 1 | run, free | work | CPU s |")
+    print("| version | rounds | per digit, gamma <= 1 | per digit, free | run, gamma <= 1 | run, free | work | CPU s |")
     print("|---|---|---|---|---|---|---|---|")
     tuned = []
     for version in versions(presets=False):
@@ -43,7 +43,7 @@ def rows_table(instance, max_seconds):
 
 
 def cell(row):
-    """Iterations a digit at the spectral radius, and iterations of a run from zero to 1e-8."""
+    """Iterations per digit at the spectral radius, and iterations of a run from zero to 1e-8."""
     return f"{row.iterations(0.1):.1f}, {row.measured:.0f}"
 
 

@@ -13,7 +13,7 @@ from helpers.dense_jacobian import radius
 from helpers.families import random_problem
 from npga.errors import InputError
 from npga.theory import certify
-from npga.tuning import _budget, design, tune
+from npga.tuning import _search, design, tune
 from npga.tuning._design import _pattern
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
 
@@ -93,7 +93,7 @@ def test_time_runs_out_with_the_best_so_far(problem, solution):
 
 def test_a_short_time_is_shared_between_rows_patterns_and_runs(problem, solution, monkeypatch):
     ticks = itertools.count()
-    monkeypatch.setattr(_budget, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))  # a second a look
+    monkeypatch.setattr(_search, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))  # a second a look
     found = design(problem, NETWORK, 2, 2, reference=solution, max_seconds=600.0)
     tried = [trial for trial in found.trials if trial.stage == "descent"]
     names = {trial.version.name for trial in tried}

@@ -6,7 +6,7 @@ import pytest
 import npga
 from helpers.held_out import elastic_net
 from npga.tuning import tune
-from npga.tuning._space import Space
+from npga.tuning._space import StepSpace
 
 DENSE = npga.Network.complete(13)
 
@@ -15,7 +15,7 @@ def test_dlm_is_in_the_box_of_extra():
     """W = I - L/tau and c beta = 1/(2 tau) make DLM EXTRA, whatever the degrees are."""
     problem = elastic_net()
     for network in (DENSE, npga.Network.ring(13)):
-        space = Space(problem, network, npga.version("dlm"))
+        space = StepSpace(problem, network, npga.version("dlm"))
         version, steps = space.decode(space.middle)
         assert version.c * steps.beta == pytest.approx(0.5 / (network.degrees.max() + 1))
         np.testing.assert_allclose(space.encode(steps, version.c), space.middle)

@@ -15,8 +15,7 @@ from npga import functions as fn
 from npga.errors import InputError
 from npga.theory import certify
 from npga.tuning import landscape, tune
-from npga.tuning._budget import Budget
-from npga.tuning._search import tune_search
+from npga.tuning._search import Budget, tune_search
 from npga.tuning._spectral import tune_spectral
 
 NETWORK = npga.Network.erdos_renyi(6, 0.5, seed=2)

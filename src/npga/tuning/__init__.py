@@ -1,13 +1,29 @@
-"""Step sizes that nobody has to guess: from theorems, from the spectral radius, or from trial runs."""
+"""Step sizes that nobody has to guess: from theorems, from the spectral radius, or from trial runs.
 
+This room joins promise and practice. It owns the choice of version and steps; it imports functions, networks, problem,
+theory and solver, and runs nothing but the solver's recursion in the solver's loop. Its chapters, in reading order:
+
+    automatic        `npga.solve`: one call, with or without steps
+    tune             `npga.tune`: one version or a ranking of several, and steps from the theorems
+    search           steps from trial runs; time, progress, and runs that are measured
+    spectral         steps from the spectral radius, then from runs near the best of them
+    space            the unit-free coordinates that steps are searched in
+    linearise        the iteration near its fixed point, as NPGA on another problem
+    radius           the spectral radius of that iteration (Krylov-Schur)
+    design           `npga.design`: versions whose polynomials are searched
+    design_space     the coordinates of such versions
+    landscape        the rate over alpha and beta, drawn
+    tuning_results   what all of them return
+"""
+
+from npga.tuning._automatic import Search, Solution, solve
 from npga.tuning._design import DesignedVersion, design
 from npga.tuning._landscape import Landscape, landscape
 from npga.tuning._linearise import Linearisation
-from npga.tuning._measure import Measured, measure
-from npga.tuning._rate import Rate, rate
-from npga.tuning._solve import Search, Solution, solve
+from npga.tuning._radius import Rate, rate
+from npga.tuning._search import Measured, measure
 from npga.tuning._tune import tune
-from npga.tuning._tuning import Ranking, Trial, Trials, Tuning
+from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 __all__ = [
     "DesignedVersion",

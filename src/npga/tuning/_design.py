@@ -27,22 +27,23 @@ from npga.solver import Reference
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
-from npga.tuning._budget import Budget
-from npga.tuning._descent import Found, descend, descend_again
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
-from npga.tuning._progress import progress as show_progress
-from npga.tuning._space import Space
+from npga.tuning._search import Budget, show_progress
+from npga.tuning._space import StepSpace
 from npga.tuning._spectral import (
     ACCURACY,
     FORBIDDEN,
+    Found,
     OutOfTimeError,
-    Spectral,
+    SpectralSearch,
     confirm,
+    descend,
+    descend_again,
     descents,
     longest_run,
     short_runs,
 )
-from npga.tuning._tuning import Trial, Trials
+from npga.tuning._tuning_results import Trial, Trials
 
 Array = NDArray[Any]
 
@@ -128,7 +129,7 @@ def design(
     degree
         Largest degree of the polynomials.
     rounds
-        Most rounds of communication an iteration, deg D + max(deg C, deg B^2 - deg D, 0); the degree alone limits them
+        Most rounds of communication per iteration, deg D + max(deg C, deg B^2 - deg D, 0); the degree alone limits them
         by default, to 2 degree.
     per
         What shall be few: the "iteration" or the "round" of communication.
@@ -154,16 +155,13 @@ def design(
         raise InputError(f"per is {per!r}; expected 'iteration' or 'round'")
     if constraints not in ("stability", "assumption-4"):
         raise InputError(f"constraints is {constraints!r}; expected 'stability' or 'assumption-4'")
-    if network.n != problem.n:
-        raise InputError(
-            f"the network has {network.n} nodes and the problem {problem.n} agents; expected equal numbers"
-        )
+    problem.expect(network)
     if network.n < 2:
         raise InputError("the network has one node; a single agent mixes nothing, so there is nothing to design")
     begun = time.perf_counter()
     solution = solve_centrally(problem) if reference is None else reference
     with show_progress("designing a version", progress) as observe:
-        drawing = _Drawing(
+        drawing = _DesignSearch(
             problem,
             network,
             solution,
@@ -189,7 +187,7 @@ def _positive(name: str, value: int) -> int:
 
 
 @dataclass(eq=False)
-class _Drawing:
+class _DesignSearch:
     """The search: rows first, then patterns, then runs. Whatever time is left, all that was tried is in the trials."""
 
     problem: Problem
@@ -214,7 +212,7 @@ class _Drawing:
         for k, row in enumerate(rows, 1):
             if self._rows and self.budget.spent:
                 break
-            space = Space(self.problem, self.network, row, **gamma_max)
+            space = StepSpace(self.problem, self.network, row, **gamma_max)
             job = self._job(row, space, self.budget.until(_ROWS_UNTIL * k / len(rows)))
             best = self._best_of(descents, job, space, self.rng, _GLANCES, ())
             if best is not None:
@@ -223,7 +221,7 @@ class _Drawing:
 
     def search(self, every: list[Pattern]) -> None:
         """Set the coefficients free: in every pattern once, from the best rows that it holds; then in the best ones."""
-        places: dict[Pattern, tuple[Spectral, DesignSpace]] = {}
+        places: dict[Pattern, tuple[SpectralSearch, DesignSpace]] = {}
         for k, pattern in enumerate(every, 1):
             space = DesignSpace(self.problem, self.network, pattern, self.assumption_4)
             until = _ROWS_UNTIL + (_PATTERNS_UNTIL - _ROWS_UNTIL) * k / len(every)
@@ -237,7 +235,7 @@ class _Drawing:
                 job.budget = self.budget.until(_SEARCH_UNTIL)
                 self._descend(job, space, self._winners[pattern], size)
 
-    def _descend(self, job: Spectral, space: DesignSpace, start: Trial, size: float) -> None:
+    def _descend(self, job: SpectralSearch, space: DesignSpace, start: Trial, size: float) -> None:
         """A descent on the radius; the pattern's winner is the best trial of all its descents."""
         point = space.encode(start.version, start.steps)
         best = self._best_of(descend, job.objective, point, size, _DESCENT, self.rng)
@@ -274,15 +272,15 @@ class _Drawing:
                 for k in sorted(found, key=lambda k: found[k][0])[: _FINALISTS if turn else _RUNS]:
                     found[k] = descend_again(lengths[k], found[k], (size,), _POLISH, self.rng)
 
-    def _length(self, job: Spectral, limit: int, point: Array) -> float:
+    def _length(self, job: SpectralSearch, limit: int, point: Array) -> float:
         """Logarithm of what a run to the target accuracy costs."""
         if job.space.excess(point) == math.inf:
             return FORBIDDEN
         return job.run(point, limit) + self._log_cost(job.space.decode(point)[0])
 
-    def _job(self, version: Version, space: Space | DesignSpace, budget: Budget | None = None) -> Spectral:
+    def _job(self, version: Version, space: StepSpace | DesignSpace, budget: Budget | None = None) -> SpectralSearch:
         budget = self.budget if budget is None else budget
-        return Spectral(self.problem, self.network, version, self.solution, space, budget, self.trials)
+        return SpectralSearch(self.problem, self.network, version, self.solution, space, budget, self.trials)
 
     def _log_cost(self, version: Version) -> float:
         """Logarithm of what an iteration costs."""
@@ -304,7 +302,7 @@ class _Drawing:
         stable.sort(key=self._price)
         for trials in (ran, stable, short_runs(self.trials)):
             for trial in islice(filter(self._allowed, trials), _CHECKED):
-                job = self._job(trial.version, Space(self.problem, self.network, trial.version))
+                job = self._job(trial.version, StepSpace(self.problem, self.network, trial.version))
                 check, run = confirm(job, trial)
                 if check.radius < 1.0 and math.isfinite(run.iterations):
                     return self._version(trial, check.radius, run.iterations, begun)

@@ -5,7 +5,7 @@ With K = I - W and kappa its largest eigenvalue,
     B^2 = sum_{j>=1} b_j (K/kappa)^j,      C = sum_{j>=1} c_j (K/kappa)^j,      D = I + sum_{j>=1} d_j (K/kappa)^j,
 
 so B^2 1 = 0, C 1 = 0 and D 1 = 1 by construction. gamma only multiplies B^2 and stays one. alpha and beta are free of
-units, as in `Space`.
+units, as in `StepSpace`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pattern(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """Rounds of communication an iteration."""
+        """Rounds of communication per iteration."""
         return self.D + max(self.C, self.B2 - self.D, 0)
 
     def holds(self, other: Pattern) -> bool:

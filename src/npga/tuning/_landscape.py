@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.errors import InputError, MissingExtraError
+from npga import extras
+from npga.errors import InputError
 from npga.networks import Version
 from npga.problem import Problem
 from npga.solver import Reference
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.tuning._linearise import Linearisation
-from npga.tuning._rate import Rate, rate
-from npga.tuning._tuning import Tuning
+from npga.tuning._radius import Rate, rate
+from npga.tuning._tuning_results import Tuning
 
 Array = NDArray[Any]
 
@@ -63,22 +64,21 @@ class Landscape:
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw the landscape (needs Matplotlib), save it if a path is given, and return the figure."""
-        try:
-            from matplotlib.colors import LogNorm
-            from matplotlib.figure import Figure
-            from matplotlib.ticker import LogFormatter, ScalarFormatter
-        except ImportError:
-            raise MissingExtraError("matplotlib", "plot", "Landscape.plot()") from None
-        figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+        colors, figures, ticker = (
+            extras.load(f"matplotlib.{name}", "plot", "Landscape.plot()") for name in ("colors", "figure", "ticker")
+        )
+        figure = figures.Figure(figsize=(6.4, 4.8), layout="constrained")
         axes = figure.add_subplot()
         shown = np.ma.masked_invalid(self.iterations_per_digit)
         axes.set_facecolor("#dddddd")
         low = float(shown.min())
         # Ten times the best is slow enough to be the end of the scale.
-        norm = LogNorm(low, min(max(float(shown.max()), 2.0 * low), 10.0 * low))
+        norm = colors.LogNorm(low, min(max(float(shown.max()), 2.0 * low), 10.0 * low))
         picture = axes.pcolormesh(self.alpha, self.beta, shown, norm=norm, cmap="cividis_r", shading="nearest")
-        bar = figure.colorbar(picture, ax=axes, label="iterations a digit", extend="max", format=ScalarFormatter())
-        bar.ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+        bar = figure.colorbar(
+            picture, ax=axes, label="iterations per digit", extend="max", format=ticker.ScalarFormatter()
+        )
+        bar.ax.yaxis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(2, 0.5)))
         self._mark(axes)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         if path is not None:

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from npga import functions as fn
 from npga.errors import InputError
-from npga.problem import Agent, Problem
+from npga.problem import Agent, Problem, dense_block
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -89,9 +88,9 @@ class Linearisation:
         share, turn = _eigen(agent.g.prox_jac(x - alpha * self._forces[i], alpha))
         H = self._hessians[i]
         if rotation is not None:
-            A = rotation.T @ _dense(A)
+            A = rotation.T @ dense_block(A)
         if turn is not None:
-            A, H = _dense(A) @ turn, turn.T @ (np.diag(H) if H.ndim == 1 else H) @ turn
+            A, H = dense_block(A) @ turn, turn.T @ (np.diag(H) if H.ndim == 1 else H) @ turn
         # prox of alpha g for g = (w/2)|x|^2 is a division by 1 + alpha w.
         weight = np.clip((1.0 - share) / np.clip(share, 1.0 / _LARGE, None) / alpha, 0.0, _LARGE)
         g = fn.Zero() if not weight.any() else fn.ElasticNet(0.0, weight)
@@ -121,9 +120,3 @@ def _eigen(jacobian: Array) -> tuple[Array, Array | None]:
     # Rounding must not turn the eigenvalue 1 of a free direction into one that decays.
     values = np.where(np.abs(values - np.round(values)) < 1e-12, np.round(values), values)
     return np.clip(values, 0.0, 1.0), vectors
-
-
-def _dense(block: Any) -> Array:
-    if isinstance(block, np.ndarray):
-        return block
-    return np.asarray(block.toarray() if sparse.issparse(block) else block @ np.eye(block.shape[1]))

@@ -2,34 +2,88 @@
 
 Successive halving: many sets of steps run a little, the better part of them runs on, twice as long each time. What is
 compared is the residual of the optimality conditions that each has reached. A second round samples around the winner.
+Beside it, what all searches share: time and progress, and runs that are measured against a solution.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npga import extras
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
 from npga.solver import State, method_for
-from npga.tuning._budget import Budget
-from npga.tuning._space import Space
-from npga.tuning._tuning import Trial, Trials, Tuning
+from npga.steps import Steps
+from npga.tuning._space import StepSpace
+from npga.tuning._tuning_results import Trial, Trials, Tuning
 
 Array = NDArray[Any]
+Observer = Callable[[str, int, float], None]
 
 _SAMPLES = 48
 _AROUND = 24
 _FIRST = 60
 _DIGITS = 1e-10
+# A run goes on for three digits beyond its target, to see whether a slow mode hides below it.
+_BEYOND = 1e-3
 
 
-class Runner:
+def tune_search(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    *,
+    seed: int = 0,
+    gamma_max: float | None = None,
+    budget: Budget,
+) -> Tuning:
+    """Choose steps by trial runs, in two rounds of successive halving."""
+    begun = time.perf_counter()
+    space = (
+        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
+    )
+    rng, trials = np.random.default_rng(seed), Trials()
+    points = [space.middle, *space.sample(_SAMPLES, rng)]
+    runners = [TrialRun(problem, network, space, u) for u in points]
+    winner: TrialRun | None = None
+    try:
+        winner = halve(runners, _FIRST, trials, budget, "sample")[0]
+        for spread in (0.5, 0.2):
+            if budget.spent:
+                break
+            near = winner.point + spread * rng.standard_normal((_AROUND, len(winner.point)))
+            again = [TrialRun(problem, network, space, u) for u in (winner.point, *near)]
+            winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
+    except KeyboardInterrupt:
+        winner = winner or min(runners, key=lambda r: r.score)
+    if not winner.kkt < (winner.first or 1.0):  # a start at the solution leaves no progress to make
+        raise InputError(
+            f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "
+            "use network.lazy()"
+        )
+    return Tuning(
+        winner.version,
+        winner.steps,
+        network,
+        "search",
+        winner.rate,
+        trials,
+        f"Chosen by {len(trials)} trial runs ({trials.work} iterations); the last one went from a residual of "
+        f"{winner.first:.1e} to {winner.kkt:.1e}. Nothing is proved about these steps.",
+        time.perf_counter() - begun,
+    )
+
+
+class TrialRun:
     """One set of steps that can be run on.
 
     Parameters
@@ -48,7 +102,7 @@ class Runner:
         self,
         problem: Problem,
         network: Network,
-        space: Space,
+        space: StepSpace,
         point: Array,
         start: tuple[Array, ...] | None = None,
         limit: int = 10**9,
@@ -56,8 +110,7 @@ class Runner:
         self.problem, self.point, self._limit = problem, point, limit
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
-        zero = (np.zeros(problem.d, problem.dtype), np.zeros((problem.n, problem.p), problem.dtype))
-        self.state: State = self.method.start(*(zero if start is None else start))
+        self.state: State = self.method.start(*(problem.start() if start is None else start))
         self.kkt = self.first = self._kkt()
 
     def _kkt(self) -> float:
@@ -90,10 +143,10 @@ class Runner:
         return float((max(self.kkt, 1e-16) / (self.first or 1.0)) ** (1.0 / self.state.iteration))
 
 
-def halve(runners: list[Runner], first: int, trials: Trials, budget: Budget, stage: str) -> list[Runner]:
+def halve(runners: list[TrialRun], first: int, trials: Trials, budget: Budget, stage: str) -> list[TrialRun]:
     """Run all, keep the better third, run these twice as long, until one is left; returns all, best first."""
     length = first
-    left: list[Runner] = []
+    left: list[TrialRun] = []
     while True:
         for runner in runners:
             work = runner.run(length)
@@ -106,45 +159,133 @@ def halve(runners: list[Runner], first: int, trials: Trials, budget: Budget, sta
         runners, left, length = runners[:keep], runners[keep:] + left, 2 * length
 
 
-def tune_search(
+@dataclass(frozen=True)
+class Measured:
+    """A trial run from zero.
+
+    Parameters
+    ----------
+    iterations
+        Where |x - x*| / |x*| crossed the target, interpolated; inf if it never did.
+    beyond
+        Where it crossed a thousandth of the target.
+    rate
+        Contraction per iteration over the last two thirds of the run, by regression; nan for short runs.
+    work
+        Iterations that were run.
+    """
+
+    iterations: float
+    beyond: float
+    rate: float
+    work: int
+
+    @property
+    def score(self) -> float:
+        """Iterations to the target, and a penalty when three more digits take more than half as many again.
+
+        Infinite when these digits were never reached.
+        """
+        if not math.isfinite(self.beyond):
+            return self.beyond
+        return self.iterations + 0.2 * max(self.beyond - 1.5 * self.iterations, 0.0)
+
+
+def measure(
     problem: Problem,
     network: Network,
     version: Version,
-    *,
-    seed: int = 0,
-    gamma_max: float | None = None,
-    budget: Budget,
-) -> Tuning:
-    """Choose steps by trial runs, in two rounds of successive halving."""
-    begun = time.perf_counter()
-    space = Space(problem, network, version) if gamma_max is None else Space(problem, network, version, gamma_max)
-    rng, trials = np.random.default_rng(seed), Trials()
-    points = [space.middle, *space.sample(_SAMPLES, rng)]
-    runners = [Runner(problem, network, space, u) for u in points]
-    winner: Runner | None = None
-    try:
-        winner = halve(runners, _FIRST, trials, budget, "sample")[0]
-        for spread in (0.5, 0.2):
-            if budget.spent:
-                break
-            near = winner.point + spread * rng.standard_normal((_AROUND, len(winner.point)))
-            again = [Runner(problem, network, space, u) for u in (winner.point, *near)]
-            winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
-    except KeyboardInterrupt:
-        winner = winner or min(runners, key=lambda r: r.score)
-    if not winner.kkt < (winner.first or 1.0):  # a start at the solution leaves no progress to make
-        raise InputError(
-            f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "
-            "use network.lazy()"
-        )
-    return Tuning(
-        winner.version,
-        winner.steps,
-        network,
-        "search",
-        winner.rate,
-        trials,
-        f"Chosen by {len(trials)} trial runs ({trials.work} iterations); the last one went from a residual of "
-        f"{winner.first:.1e} to {winner.kkt:.1e}. Nothing is proved about these steps.",
-        time.perf_counter() - begun,
+    steps: Steps,
+    star: Array,
+    accuracy: float = 1e-8,
+    limit: int = 20_000,
+) -> Measured:
+    """Run until the gap to x* is well below `accuracy`, `limit` iterations are used up, or the run is hopeless."""
+    method = method_for(problem, network, version, steps)
+    state = method.start(*problem.start())
+    scale = float(np.linalg.norm(star)) or 1.0
+    seen, gaps = [0], [float(np.linalg.norm(state.x - star)) / scale]
+    target = max(_BEYOND * accuracy, 1e-12)
+    while gaps[-1] > target and state.iteration < limit and gaps[-1] < 1e6:
+        state = method.advance(state, min(1 + state.iteration // 50, limit - state.iteration))
+        seen.append(state.iteration)
+        gaps.append(float(np.linalg.norm(state.x - star)) / scale)
+    return Measured(_crossing(seen, gaps, accuracy), _crossing(seen, gaps, target), _slope(seen, gaps), state.iteration)
+
+
+def _crossing(seen: list[int], gaps: list[float], target: float) -> float:
+    """The iteration where the gap came below the target for good, between two observations by interpolation."""
+    above = [k for k, gap in enumerate(gaps) if not gap <= target]
+    last = above[-1] if above else -1
+    if last < 0:
+        return 0.0
+    if last == len(gaps) - 1:
+        return math.inf
+    before, after = math.log(gaps[last]), math.log(max(gaps[last + 1], 1e-300))
+    share = (before - math.log(target)) / (before - after)
+    return seen[last] + share * (seen[last + 1] - seen[last])
+
+
+def _slope(seen: list[int], gaps: list[float]) -> float:
+    """Contraction per iteration by regression over the last two thirds of the run."""
+    tail = [(k, math.log(g)) for k, g in zip(seen, gaps, strict=True) if 0.0 < g < math.inf and k >= seen[-1] / 3]
+    if len(tail) < 8:
+        return math.nan
+    k, log_gap = np.array(tail).T
+    return float(np.exp(np.polyfit(k, log_gap, 1)[0]))
+
+
+class Budget:
+    """Whether there is time left, and who is told about progress.
+
+    Parameters
+    ----------
+    seconds
+        Time; None for as much as it takes.
+    observe
+        Called with the stage, the number of trials and the best value.
+    begun
+        When the time began to run; now by default.
+    """
+
+    def __init__(
+        self, seconds: float | None, observe: Callable[[str, int, float], None] | None, begun: float | None = None
+    ) -> None:
+        self._seconds, self._observe = seconds, observe
+        self._begun = time.perf_counter() if begun is None else begun
+
+    @property
+    def spent(self) -> bool:
+        """Whether the time is over."""
+        return self._seconds is not None and time.perf_counter() - self._begun >= self._seconds
+
+    def until(self, share: float) -> Budget:
+        """A budget that ends when this share of the time is over."""
+        return Budget(None if self._seconds is None else share * self._seconds, self._observe, self._begun)
+
+    def tell(self, stage: str, done: int, best: float) -> None:
+        """Report progress: the stage, trials so far, and the best value."""
+        if self._observe is not None:
+            self._observe(stage, done, best)
+
+
+@contextmanager
+def show_progress(title: str, enabled: bool) -> Iterator[Observer | None]:
+    """An observer that shows stage, number of trials and best value; None when not enabled."""
+    if not enabled:
+        yield None
+        return
+    rich = extras.load("rich.progress", "progress", "progress=True")
+    columns = (
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.fields[work]}"),
+        rich.TimeElapsedColumn(),
     )
+    with rich.Progress(*columns) as bar:
+        task = bar.add_task(title, total=None, work="")
+
+        def observe(stage: str, done: int, best: float) -> None:
+            bar.update(task, work=f"{stage}, {done} trials, now {best:.4g}")
+
+        yield observe

@@ -37,7 +37,7 @@ class SearchSpace(Protocol):
 
 
 @dataclass(frozen=True)
-class Space:
+class StepSpace:
     """Unit-free coordinates of the steps of one version on one problem and network.
 
     Parameters

@@ -1,15 +1,20 @@
-"""Steps from the spectral radius: the best asymptotic rate, then the best run among those that come near it."""
+"""Steps from the spectral radius: the best asymptotic rate, then the best run among those that come near it.
+
+The radius has a kink wherever two eigenvalues change places, and its minima lie on such kinks, where a simplex (Nelder
+and Mead's method) collapses before it has arrived. A new simplex with random directions moves on.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from npga.errors import InputError
 from npga.networks import Network, Version
@@ -18,16 +23,14 @@ from npga.solver import Reference
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
-from npga.tuning._budget import Budget
-from npga.tuning._descent import Found, descend, descend_again, spread
 from npga.tuning._linearise import Linearisation
-from npga.tuning._measure import Measured, measure
-from npga.tuning._rate import Rate, rate
-from npga.tuning._search import Runner, halve
-from npga.tuning._space import SearchSpace, Space
-from npga.tuning._tuning import Trial, Trials, Tuning
+from npga.tuning._radius import Rate, rate
+from npga.tuning._search import Budget, Measured, TrialRun, halve, measure
+from npga.tuning._space import SearchSpace, StepSpace
+from npga.tuning._tuning_results import Trial, Trials, Tuning
 
 Array = NDArray[Any]
+Found = tuple[float, Array]
 
 _SAMPLES = 96
 _FIRST = 60
@@ -47,11 +50,56 @@ _SKETCH = 1e-3
 FORBIDDEN, _FAILED = 30.0, 6.0
 
 
+def tune_spectral(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    *,
+    seed: int = 0,
+    solution: Reference | None = None,
+    gamma_max: float | None = None,
+    budget: Budget,
+) -> Tuning:
+    """Minimise the spectral radius over alpha, beta, gamma, theta and c, then choose by real runs."""
+    begun = time.perf_counter()
+    solution = solve_centrally(problem) if solution is None else solution
+    space = (
+        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
+    )
+    job = SpectralSearch(problem, network, version, solution, space, budget)
+    with suppress(OutOfTimeError, KeyboardInterrupt):  # what was found so far is in the trials
+        job.search(space, seed)
+    return _conclude(job, begun)
+
+
+def _conclude(job: SpectralSearch, begun: float) -> Tuning:
+    """The best trial that holds up: its radius with another start vector, and its run."""
+    for best in _candidates(job.trials):
+        check, run = confirm(job, best)
+        if check.radius < 1.0 and math.isfinite(run.iterations):
+            covered = certify(job.problem, job.network, best.version, best.steps).covered
+            return Tuning(
+                best.version,
+                best.steps,
+                job.network,
+                "spectral",
+                check.radius,
+                job.trials,
+                _message(job, check, run.iterations, covered),
+                time.perf_counter() - begun,
+                run.iterations,
+            )
+    raise InputError(
+        f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
+        "network.lazy(), or method='theorem'"
+    )
+
+
 class OutOfTimeError(Exception):
     """Ends a descent; what was found so far is in the trials."""
 
 
-class Spectral:
+class SpectralSearch:
     """The search for one version.
 
     Parameters
@@ -90,7 +138,7 @@ class Spectral:
         return rate(self.linearisation.at(steps), self.network, version, steps, seed)
 
     def objective(self, point: Array) -> float:
-        """-log10(1 - radius), which is the logarithm of the iterations a digit; grows beyond the stable region."""
+        """-log10(1 - radius), which is the logarithm of the iterations per digit; grows beyond the stable region."""
         if self.budget.spent:
             raise OutOfTimeError
         excess = self.space.excess(point)
@@ -130,7 +178,7 @@ class Spectral:
         self.budget.tell("run", len(self.trials), found.iterations)
         return math.log10(max(found.score, 1.0)) if math.isfinite(found.score) else _FAILED
 
-    def search(self, space: Space, seed: int) -> None:
+    def search(self, space: StepSpace, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
         rng = np.random.default_rng(seed)
         best = descents(self, space, rng)
@@ -141,7 +189,7 @@ class Spectral:
             start, limit = self._first_that_ends(space) or (start, limit)
         descend(lambda point: self.run(point, limit), start, 0.05, _POLISH, rng)
 
-    def _first_that_ends(self, space: Space) -> tuple[Array, int] | None:
+    def _first_that_ends(self, space: StepSpace) -> tuple[Array, int] | None:
         """Steps with a larger radius whose run ends, and its limit, found in growing strides.
 
         The radius is that of the linearisation at the solution. Where functions have kinks, a run that starts far away
@@ -163,8 +211,8 @@ def longest_run(radius: float) -> int:
 
 
 def descents(
-    job: Spectral,
-    space: Space,
+    job: SpectralSearch,
+    space: StepSpace,
     rng: np.random.Generator,
     starts: int = _STARTS,
     again: tuple[float, ...] = _AGAIN,
@@ -175,7 +223,7 @@ def descents(
     each size in `again`.
     """
     points = [space.middle, *space.sample(_SAMPLES, rng)]
-    runners = [Runner(job.problem, job.network, space, point) for point in points]
+    runners = [TrialRun(job.problem, job.network, space, point) for point in points]
     ranked = [runner.point for runner in halve(runners, _FIRST, job.trials, job.budget, "sample")]
     low, high = space.bounds.T
     begin = spread([ranked[0], space.middle, *ranked[1:]], high - low, starts, _APART)
@@ -194,49 +242,6 @@ def slowness(radius: float) -> float:
     return 12.0 + math.log10(min(radius, 1e12))
 
 
-def tune_spectral(
-    problem: Problem,
-    network: Network,
-    version: Version,
-    *,
-    seed: int = 0,
-    solution: Reference | None = None,
-    gamma_max: float | None = None,
-    budget: Budget,
-) -> Tuning:
-    """Minimise the spectral radius over alpha, beta, gamma, theta and c, then choose by real runs."""
-    begun = time.perf_counter()
-    solution = solve_centrally(problem) if solution is None else solution
-    space = Space(problem, network, version) if gamma_max is None else Space(problem, network, version, gamma_max)
-    job = Spectral(problem, network, version, solution, space, budget)
-    with suppress(OutOfTimeError, KeyboardInterrupt):  # what was found so far is in the trials
-        job.search(space, seed)
-    return _conclude(job, begun)
-
-
-def _conclude(job: Spectral, begun: float) -> Tuning:
-    """The best trial that holds up: its radius with another start vector, and its run."""
-    for best in _candidates(job.trials):
-        check, run = confirm(job, best)
-        if check.radius < 1.0 and math.isfinite(run.iterations):
-            covered = certify(job.problem, job.network, best.version, best.steps).covered
-            return Tuning(
-                best.version,
-                best.steps,
-                job.network,
-                "spectral",
-                check.radius,
-                job.trials,
-                _message(job, check, run.iterations, covered),
-                time.perf_counter() - begun,
-                run.iterations,
-            )
-    raise InputError(
-        f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
-        "network.lazy(), or method='theorem'"
-    )
-
-
 def _candidates(trials: Trials) -> list[Trial]:
     """Trials by what they promise: measured runs first, then radii, then short runs; a few of each."""
     ran = sorted((t for t in trials if math.isfinite(t.iterations)), key=lambda t: t.iterations)
@@ -250,7 +255,7 @@ def short_runs(trials: Iterable[Trial]) -> list[Trial]:
     return sorted(ran, key=lambda trial: (-trial.work, trial.rate))
 
 
-def confirm(job: Spectral, trial: Trial) -> tuple[Rate, Measured]:
+def confirm(job: SpectralSearch, trial: Trial) -> tuple[Rate, Measured]:
     """Compute a radius again with another start vector, and run; both are added to the table."""
     check = job.rate(trial.version, trial.steps, seed=1)
     run = measure(job.problem, job.network, trial.version, trial.steps, job.solution.x, ACCURACY, _CONFIRMED)
@@ -259,7 +264,7 @@ def confirm(job: Spectral, trial: Trial) -> tuple[Rate, Measured]:
     return check, run
 
 
-def _message(job: Spectral, check: Rate, measured: float, covered: bool) -> str:
+def _message(job: SpectralSearch, check: Rate, measured: float, covered: bool) -> str:
     place = "These steps lie within a theorem." if covered else "These steps lie outside every theorem."
     how = "exact" if job.linearisation.exact else "linearised at the solution"
     sure = "" if check.converged else ", an estimate that had not settled"
@@ -267,3 +272,50 @@ def _message(job: Spectral, check: Rate, measured: float, covered: bool) -> str:
         f"{place} Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {ACCURACY:g} in {measured:.0f} "
         "iterations."
     )
+
+
+def descend(
+    function: Callable[[Array], float], start: Array, size: float, limit: int, rng: np.random.Generator
+) -> Found:
+    """Smallest value and its point, from a simplex of the given size that is turned at random.
+
+    Parameters
+    ----------
+    function
+        What is minimised; its values are logarithms, of which a thousandth does not matter.
+    start, size
+        First corner and length of the edges from it.
+    limit
+        Evaluations.
+    rng
+        Turns the simplex.
+    """
+    n = len(start)
+    turn = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    options = {
+        "maxfev": limit,
+        "initial_simplex": start + size * np.vstack([np.zeros(n), turn]),
+        "xatol": 1e-2,
+        "fatol": 1e-3,
+        "adaptive": n > 5,
+    }
+    found = minimize(function, start, method="Nelder-Mead", options=options)
+    return float(found.fun), np.asarray(found.x)
+
+
+def descend_again(
+    function: Callable[[Array], float], best: Found, sizes: tuple[float, ...], limit: int, rng: np.random.Generator
+) -> Found:
+    """Go on from the best point with a new simplex of each size."""
+    for size in sizes:
+        best = min(best, descend(function, best[1], size, limit, rng), key=lambda pair: pair[0])
+    return best
+
+
+def spread(points: list[Array], widths: Array, count: int, distance: float) -> list[Array]:
+    """The first points of a list that lie apart: by this part of the widths in some coordinate."""
+    chosen: list[Array] = []
+    for point in points:
+        if len(chosen) < count and all(np.abs((point - one) / widths).max() > distance for one in chosen):
+            chosen.append(point)
+    return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import overload
 
@@ -13,12 +14,10 @@ from npga.networks import versions as all_versions
 from npga.problem import Problem
 from npga.solver import Reference
 from npga.solver import reference as solve_centrally
-from npga.tuning._budget import Budget
-from npga.tuning._progress import progress as show_progress
-from npga.tuning._search import tune_search
+from npga.theory import certify
+from npga.tuning._search import Budget, show_progress, tune_search
 from npga.tuning._spectral import tune_spectral
-from npga.tuning._theorem import tune_theorem
-from npga.tuning._tuning import Ranking, Tuning
+from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 METHODS = ("theorem", "spectral", "search")
 
@@ -103,10 +102,7 @@ def tune(
         raise InputError(f"method is {method!r}; {nearest(str(method), METHODS)}")
     if (version is None) == (versions is None):
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
-    if network.n != problem.n:
-        raise InputError(
-            f"the network has {network.n} nodes and the problem {problem.n} agents; expected equal numbers"
-        )
+    problem.expect(network)
     if method == "spectral" and reference is None:
         reference = solve_centrally(problem)
 
@@ -141,3 +137,30 @@ def _rank(tunings: Sequence[Tuning], by: str, cost: tuple[float, float] | None) 
     priced = [((a + b * t.version.rounds) * t.iterations(0.1), t) for t in tunings]
     priced.sort(key=lambda pair: (math.isnan(pair[0]), pair[0]))
     return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), by)
+
+
+def tune_theorem(problem: Problem, network: Network, version: Version) -> Tuning:
+    """The steps within a theorem's bounds that minimise its rate."""
+    begun = time.perf_counter()
+    certificate = certify(problem, network, version)
+    best = certificate.best
+    if best is None or best.steps is None:
+        hint = f" ({certificate.suggestions[0]})" if certificate.suggestions else ""
+        raise InputError(f"{certificate.verdict}; use method='spectral' or 'search', or change the set-up{hint}")
+    trials = Trials(
+        [
+            Trial(f"theorem {key}", version, theorem.steps, rate=math.sqrt(theorem.rate))
+            for key, theorem in certificate.theorems.items()
+            if theorem.applies and theorem.steps is not None
+        ]
+    )
+    return Tuning(
+        version,
+        best.steps,
+        network,
+        "theorem",
+        math.sqrt(best.rate),  # |x - x*|^2 = O(delta^k)
+        trials,
+        f"{certificate.verdict}.",
+        time.perf_counter() - begun,
+    )

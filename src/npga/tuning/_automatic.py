@@ -1,21 +1,24 @@
-"""`npga.solve` when no steps are given: choose, run, watch, and adapt.
+"""`npga.solve`: one call, with or without a version, with or without steps.
 
-A short search (successive halving over a few versions and steps, from theory-guided bounds) finds a start. Then the
-run goes on in legs that double. After each leg three other sets of steps near the present ones run side by side with
-these for a while, and are taken over if they get clearly further in the same number of iterations; a change keeps x,
-lam and the consensus multiplier. If a leg diverges, the run goes back to where the leg began and takes smaller steps,
-down to the certified ones where a theorem gives some. What was spent on steps that were not taken is counted apart
-from the run, in the result.
+When no steps are given it chooses, runs, watches, and adapts. A short search (successive halving over a few versions
+and steps, from theory-guided bounds) finds a start. Then the run goes on in legs that double. After each leg three
+other sets of steps near the present ones run side by side with these for a while, and are taken over if they get
+clearly further in the same number of iterations; a change keeps x, lam and the consensus multiplier. If a leg diverges,
+the run goes back to where the leg began and takes smaller steps, down to the certified ones where a theorem gives some.
+What was spent on steps that were not taken is counted apart from the run, in the result.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from npga.errors import InputError
 from npga.networks import Network, Version
@@ -24,11 +27,10 @@ from npga.problem import Problem
 from npga.solver import Npga, Record, Result, Run, Status, Trace, conclude
 from npga.solver import solve as solve_with
 from npga.steps import Steps
-from npga.theory import certify
-from npga.tuning._budget import Budget
-from npga.tuning._search import Runner, halve
-from npga.tuning._space import Space
-from npga.tuning._tuning import Trials
+from npga.theory import Certificate, certify
+from npga.tuning._search import Budget, TrialRun, halve
+from npga.tuning._space import StepSpace
+from npga.tuning._tuning_results import Trials
 
 Array = NDArray[Any]
 
@@ -42,6 +44,125 @@ _LEG = 400
 _NEAR = (0.25, 0.6, 1.5)
 _SHARE = 8
 _BETTER = 0.5
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of `npga.solver.solve`."""
+
+    max_iters: int
+    tol: float | None
+    reference: ArrayLike | None
+    x0: ArrayLike | None
+    lam0: ArrayLike | None
+    start: Result | None
+    gap_tol: float | None
+    max_rounds: int | None
+    max_seconds: float | None
+    record_every: int | None
+    callback: Callable[[Record, Any], bool | None] | None
+    progress: bool
+    checkpoint: str | Path | None
+    checkpoint_seconds: float
+    resume: bool
+    path: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was spent on choosing steps, apart from the run itself.
+
+    Parameters
+    ----------
+    trials
+        All trials, those that became part of the run included.
+    iterations, rounds
+        Spent on steps that were not taken.
+    changes
+        What was changed on the way, in order.
+    """
+
+    trials: Trials
+    iterations: int
+    rounds: int
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Solution(Result):
+    """A result, with its certificate and what was spent on choosing steps.
+
+    Parameters
+    ----------
+    search
+        Trials that were made because no steps were given; None when they were.
+    """
+
+    search: Search | None = None
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """Which theorem covers the version and the steps that ran, with which rate, or why none does."""
+        if self.version is None:
+            raise InputError(f"{self.method} is not a version of NPGA; there is no certificate for it")
+        return certify(self.problem, self.network, self.version, self.steps)
+
+
+def solve(
+    problem: Problem,
+    network: Network,
+    version: str | Version | None = None,
+    steps: Steps | None = None,
+    *,
+    seed: int = 0,
+    **options: Unpack[Options],
+) -> Solution:
+    """Solve a constraint-coupled problem on a network.
+
+    Parameters
+    ----------
+    problem, network
+        What to solve, and who talks to whom; node i of the network is agent i of the problem.
+    version
+        Name of a version or preset (see `npga.versions()`), or a `Version` of your own. Chosen when not given.
+    steps
+        Step sizes. When not given they are found by a short search and watched on the way; the result says what was
+        tried, what it cost, and which steps ran last.
+    seed
+        Of that search; the same seed gives the same bits.
+    **options
+        When to stop: ``tol=1e-8`` (scale-free residual of the optimality conditions), ``max_iters=100_000``,
+        ``max_rounds``, ``max_seconds``, ``gap_tol`` with ``reference``. Where to start: ``x0``, ``lam0``, or ``start``,
+        an earlier result. What to see: ``record_every``, ``callback``, ``progress``. Going on after an interruption:
+        ``checkpoint``, ``checkpoint_seconds``, ``resume`` (with given steps). ``path``: "auto", "compiled" or
+        "vectorised". They are described one by one at `npga.solver.solve`.
+
+    Returns
+    -------
+    Solution
+        x, lam, status, trace, counts, and on demand the certificate.
+    """
+    if steps is not None:
+        if version is None:
+            raise InputError("steps were given without a version; steps belong to one: pass version= as well")
+        return _solution(solve_with(problem, network, version, steps, **options), None)
+    result, journey = solve_automatically(problem, network, version, seed, dict(options))
+    return _solution(result, journey)
+
+
+def _solution(result: Result, journey: Journey | None) -> Solution:
+    values = {item.name: getattr(result, item.name) for item in fields(Result)}
+    if journey is None:
+        return Solution(**values)
+    search = Search(journey.trials, journey.iterations, journey.rounds, tuple(journey.changes))
+    assert result.steps is not None
+    s = result.steps
+    values["message"] = (
+        f"{result.message} Steps were chosen: {result.method} with alpha = {s.alpha:.3g}, beta = {s.beta:.3g}, gamma = "
+        f"{s.gamma:.3g}, theta = {s.theta:.3g}, after {len(search.trials)} trials; steps that were not "
+        f"taken cost another {search.iterations} iterations and {search.rounds} rounds; changed {len(search.changes)} "
+        "times on the way."
+    )
+    return Solution(**values, search=search)
 
 
 @dataclass
@@ -75,23 +196,23 @@ class Journey:
         """The winner of a short search, as a result to go on from."""
         runners = []
         for version in versions:
-            space = Space(self.problem, self.network, version)
+            space = StepSpace(self.problem, self.network, version)
             points = [space.middle, *space.sample(_SAMPLES, self.rng)]
-            runners += [Runner(self.problem, self.network, space, point, start, self.max_iters) for point in points]
+            runners += [TrialRun(self.problem, self.network, space, point, start, self.max_iters) for point in points]
         winner = halve(runners, _FIRST, self.trials, self.budget, "sample")[0]
         if not math.isfinite(winner.kkt):  # nothing in the box is stable: begin with caution
-            winner = self._cautious(Space(self.problem, self.network, versions[0]), start)
+            winner = self._cautious(StepSpace(self.problem, self.network, versions[0]), start)
         self._count([r for r in runners if r is not winner])
         return conclude(winner.method, Run(winner.state))
 
-    def _count(self, losers: list[Runner]) -> None:
+    def _count(self, losers: list[TrialRun]) -> None:
         self.iterations += sum(r.state.iteration for r in losers)
         self.rounds += sum(r.state.rounds for r in losers)
 
-    def _cautious(self, space: Space, start: tuple[Array, ...] | None) -> Runner:
+    def _cautious(self, space: StepSpace, start: tuple[Array, ...] | None) -> TrialRun:
         point = space.middle.copy()
         while True:
-            runner = Runner(self.problem, self.network, space, point, start, self.max_iters)
+            runner = TrialRun(self.problem, self.network, space, point, start, self.max_iters)
             runner.run(_FIRST)
             if math.isfinite(runner.kkt):
                 return runner
@@ -101,12 +222,12 @@ class Journey:
         """Run the present steps and some near them side by side from here; where the best of them got to."""
         assert current.version is not None
         assert current.steps is not None
-        space = Space(self.problem, self.network, current.version)
+        space = StepSpace(self.problem, self.network, current.version)
         here = space.encode(current.steps, current.version.c)
         method = Npga(self.problem, self.network, current.version, current.steps)
         start = (current.x, current.lam, method.memory(current.state))
         points = [here, *(here + scale * self.rng.standard_normal(len(here)) for scale in _NEAR)]
-        runners = [Runner(self.problem, self.network, space, point, start, left) for point in points]
+        runners = [TrialRun(self.problem, self.network, space, point, start, left) for point in points]
         for runner in runners:
             halve([runner], max(leg // _SHARE, 20), self.trials, self.budget, "leg")
         incumbent, rival = runners[0], min(runners[1:], key=lambda r: r.kkt)
@@ -168,10 +289,7 @@ def _start(problem: Problem, options: dict[str, Any]) -> tuple[Array, ...] | Non
         return earlier.x, earlier.lam, method.memory(earlier.state)
     if options.get("x0") is None and options.get("lam0") is None:
         return None
-    x0, lam0 = options.get("x0"), options.get("lam0")
-    x = np.zeros(problem.d, problem.dtype) if x0 is None else problem.join(x0, "x0")
-    lam = np.zeros((problem.n, problem.p), problem.dtype) if lam0 is None else problem.dual(lam0, "lam0")
-    return x, lam
+    return problem.start(options.get("x0"), options.get("lam0"))
 
 
 class _Legs:

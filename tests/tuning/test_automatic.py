@@ -110,7 +110,7 @@ def test_bad_input_is_refused_before_the_first_trial(arguments, message):
 
 def test_a_retreat_after_growth_comes_back(monkeypatch):
     """Force the search to hand over steps that diverge; the run must still end at the solution."""
-    from npga.tuning import _auto
+    from npga.tuning import _automatic
 
     problem, network = random_problem(9, 6, 4, "quadratic", "zero", "squared-loss"), npga.Network.ring(6)
 
@@ -118,7 +118,7 @@ def test_a_retreat_after_growth_comes_back(monkeypatch):
         method = npga.solver.Npga(problem, network, versions[0], npga.Steps(1.0, 5.0, 5.0))
         return npga.solver.conclude(method, npga.solver.Run(method.start(np.zeros(problem.d), np.zeros((6, 4)))))
 
-    monkeypatch.setattr(_auto.Journey, "begin", wild)
+    monkeypatch.setattr(_automatic.Journey, "begin", wild)
     result = npga.solve(problem, network)
     assert result.status.ok, str(result)
     assert any("growth" in change for change in result.search.changes)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npga.errors import InputError, MissingExtraError
+from npga import extras
+from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.steps import Steps
 
@@ -72,16 +73,12 @@ class Trials(Sequence[Trial]):
         return sum(trial.work for trial in self._trials)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The table, one dictionary a line."""
+        """The table, one dictionary per line."""
         return [trial.row() for trial in self._trials]
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError("pandas", "pandas", "Trials.to_pandas()") from None
-        return pd.DataFrame(self.to_dicts())
+        return extras.load("pandas", "pandas", "Trials.to_pandas()").DataFrame(self.to_dicts())
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,7 @@ class Tuning:
         s, c = self.steps, "" if self.version.c is None else f", c = {self.version.c:.4g}"
         return (
             f"{self.version.name} by {self.method}: alpha = {s.alpha:.4g}, beta = {s.beta:.4g}, gamma = {s.gamma:.4g}, "
-            f"theta = {s.theta:.4g}{c}; {self.iterations(0.1):.4g} iterations a digit. {self.message}"
+            f"theta = {s.theta:.4g}{c}; {self.iterations(0.1):.4g} iterations per digit. {self.message}"
         )
 
 
@@ -147,7 +144,7 @@ class Ranking(Sequence[Tuning]):
     tunings
         The tunings.
     costs
-        Their costs a digit, in the unit of `by`.
+        Their costs per digit, in the unit of `by`.
     by
         "iterations", "rounds" or "seconds" (a cost model).
     """
@@ -171,7 +168,7 @@ class Ranking(Sequence[Tuning]):
         return self.tunings[0]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The table, one dictionary a line."""
+        """The table, one dictionary per line."""
         return [
             {
                 "version": t.version.name, "c": t.version.c, "rounds": t.version.rounds, "rate": t.rate,
@@ -183,8 +180,8 @@ class Ranking(Sequence[Tuning]):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        lines = [f"{'version':<16} {'rounds':>6} {'iterations':>11} {'rounds a':>10} {'cost':>10}",
-                 f"{'':<16} {'':>6} {'a digit':>11} {'digit':>10} {self.by:>10}"]  # fmt: skip
+        lines = [f"{'version':<16} {'rounds':>6} {'iterations':>11} {'rounds per':>10} {'cost':>10}",
+                 f"{'':<16} {'':>6} {'per digit':>11} {'digit':>10} {self.by:>10}"]  # fmt: skip
         for t, cost in zip(self.tunings, self.costs, strict=True):
             a_digit = t.iterations(0.1)
             rounds = t.version.rounds

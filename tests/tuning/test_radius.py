@@ -14,7 +14,7 @@ from helpers.held_out import ball_ridge, elastic_net, equality_ridge, logistic, 
 from npga import functions as fn
 from npga.experiments import EXPERIMENTS
 from npga.solver import method_for
-from npga.tuning import Linearisation, _rate, rate
+from npga.tuning import Linearisation, _radius, rate
 
 KINDS = [
     {"smooth": "squared-norm", "coupling": "equality"},
@@ -97,10 +97,10 @@ def test_what_cannot_be_told_apart_ends_unsettled(monkeypatch, broken):
         raise linalg.LinAlgError
 
     if broken:
-        monkeypatch.setattr(_rate, "_cut", fail)
+        monkeypatch.setattr(_radius, "_cut", fail)
     Q = linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))[0]
-    limits = _rate._Limits(tolerance=1e-7, cutoff=np.inf, fillings=3, longest=8)
-    look = _rate._krylov_schur(lambda u: 0.5 * Q @ u, np.ones(300), 8, limits)
+    limits = _radius._KrylovLimits(tolerance=1e-7, cutoff=np.inf, fillings=3, longest=8)
+    look = _radius._krylov_schur(lambda u: 0.5 * Q @ u, np.ones(300), 8, limits)
     assert not look.settled
     assert look.products == 40 if broken else 40 < look.products < 120
     assert look.radius == pytest.approx(0.5**0.125, rel=1e-2)

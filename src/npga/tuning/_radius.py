@@ -107,7 +107,7 @@ def rate(
     begun = stretch(start, _SETTLE * m)
     work = _SETTLE * m
     for stage in range(_STAGES):
-        limits = _Limits(tolerance, min(cutoff, 10.0 ** (1 / m)), fillings, longest if stage < _STAGES - 1 else m)
+        limits = _KrylovLimits(tolerance, min(cutoff, 10.0 ** (1 / m)), fillings, longest if stage < _STAGES - 1 else m)
         look = _krylov_schur(partial(stretch, m=m), begun, m, limits)
         work += m * look.products
         fit = min(_length(look.radius), longest)
@@ -130,7 +130,7 @@ def _length(radius: float) -> int:
 
 
 def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Callable[..., Array], int]:
-    """U -> J^m u for u = (x, lam, z) flattened, and the length of u."""
+    """u -> J^m u for u = (x, lam, z) flattened, and the length of u."""
     method = method_for(linear, network, version, steps)
     d, dual = linear.d, linear.n * linear.p
     shape = (linear.n, linear.p)
@@ -147,7 +147,7 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
 
 
 @dataclass(frozen=True)
-class _Limits:
+class _KrylovLimits:
     """When to stop: see `rate`."""
 
     tolerance: float
@@ -157,7 +157,7 @@ class _Limits:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _KrylovLook:
     """What a Krylov space of J^m shows.
 
     Parameters
@@ -179,7 +179,7 @@ class _Look:
     slow: Array | None = None
 
 
-def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits: _Limits) -> _Look:
+def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits: _KrylovLimits) -> _KrylovLook:
     """Largest modulus among the eigenvalues of `apply`, which is J^m, as a radius of J.
 
     With orthonormal rows V and H of size (k + 1, k) throughout J^m V_k^T = V_{k+1}^T H.
@@ -188,7 +188,7 @@ def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits:
         return _overflow(m, 0)
     norm = np.linalg.norm(start)
     if norm == 0.0:
-        return _Look(0.0, True, False, 0)
+        return _KrylovLook(0.0, True, False, 0)
     full = min(_LOOKS[-1], start.size)
     V, H = np.zeros((full + 1, start.size)), np.zeros((full + 1, full))
     V[0] = start / norm
@@ -218,18 +218,18 @@ def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits:
                 last = k == full and filling == limits.fillings
                 if long or settled or over or last or (k >= _FEW and short):
                     unfit = long or (short and not (settled or over or last))
-                    return _Look(radius, bool(settled), unfit, products, _slow(values, vectors) @ V[:k])
+                    return _KrylovLook(radius, bool(settled), unfit, products, _slow(values, vectors) @ V[:k])
             V[k] = y / size
         before = radius
         try:
             V, H, kept = _cut(V, H, np.abs(values))
         except linalg.LinAlgError:  # values too close to one another to be told apart
             break
-    return _Look(radius, False, False, products)
+    return _KrylovLook(radius, False, False, products)
 
 
-def _overflow(m: int, products: int) -> _Look:
-    return _Look(np.inf, True, m > _SHORTEST, products)
+def _overflow(m: int, products: int) -> _KrylovLook:
+    return _KrylovLook(np.inf, True, m > _SHORTEST, products)
 
 
 def _error(values: Array, vectors: Array, residual: Array, which: int) -> float:
