@@ -89,6 +89,50 @@ def test_shapes(f, dim):
         assert f.grad(x).shape == x.shape
 
 
+SEPARABLE = [case for case in WITH_PROX if case.f.is_separable]
+NOT_SEPARABLE = [case for case in WITH_PROX if not case.f.is_separable and case.dim > 1]
+
+
+@every(SEPARABLE)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_prox_with_a_step_per_coordinate_is_characterised_coordinate_by_coordinate(f, dim, data):
+    # With u = prox(x, t): phi_j(v) >= phi_j(u_j) + (x_j - u_j)(v - u_j)/t_j, and f(u with u_j replaced by v) - f(u) is
+    # phi_j(v) - phi_j(u_j).
+    x, y = data.draw(vectors(dim)), data.draw(vectors(dim))
+    t = data.draw(hnp.arrays(np.float64, dim, elements=STEPS))
+    u, w = f.prox(x, t), f.prox(y, 1.0)
+    for j in range(dim):
+        v = u.copy()
+        v[j] = w[j]
+        slope = (x[j] - u[j]) * (v[j] - u[j]) / t[j]
+        size = 1.0 + abs(f(u)) + abs(f(v)) + abs(v[j] - u[j]) * (abs(x[j]) + abs(u[j])) / t[j]
+        assert (f(u) + slope - f(v)) / size <= 1e-10
+    default = x - t * f.prox(x / t, 1.0 / t)
+    np.testing.assert_allclose(f.conj_prox(x, t), default, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(x).max()))
+
+
+@every(NOT_SEPARABLE)
+def test_other_functions_take_equal_steps_and_refuse_different_ones(f, dim):
+    x = np.random.default_rng(0).normal(size=(3, dim))
+    for call in (f.prox, f.conj_prox):
+        np.testing.assert_array_equal(call(x, np.full(dim, 0.7)), call(x, np.full((3, 1), 0.7)))
+        with pytest.raises(FunctionError, match="Only a sum over coordinates takes a step for each of them"):
+            call(x, np.geomspace(0.1, 10.0, dim))
+
+
+def test_sums_pass_the_steps_of_their_blocks_on():
+    parts, sizes = [fn.L2(0.5), fn.Logistic([1.0, -1.0]), fn.Simplex()], [3, 2, 4]
+    f = fn.Shifted(fn.Scaled(fn.SeparableSum(parts, sizes), 2.0), 0.1)
+    x, t = np.random.default_rng(0).normal(size=(5, 9)), np.repeat([0.3, 4.0, 0.1, 2.0], [3, 1, 1, 4])
+    for name in ("prox", "conj_prox"):
+        blocks = [
+            getattr(fn.Shifted(fn.Scaled(part, 2.0), 0.1), name)(x[:, own], t[own])
+            for part, own in zip(parts, (slice(0, 3), slice(3, 5), slice(5, 9)), strict=True)
+        ]
+        np.testing.assert_allclose(getattr(f, name)(x, t), np.concatenate(blocks, axis=-1), rtol=1e-13)
+
+
 @every(ELEMENTWISE)
 def test_separable_functions_take_one_step_per_coordinate(f, dim):
     x, t = np.random.default_rng(0).normal(size=dim), np.geomspace(0.1, 10.0, dim)

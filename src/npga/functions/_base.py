@@ -121,7 +121,8 @@ class Function(ABC):
             One point, or a stack of points along the leading axes.
         t
             Positive number, or array that broadcasts against x with last dimension 1 (one number per
-            point). A separable function also takes one number per coordinate.
+            point). A separable function also takes one number per coordinate, and every other function
+            if they are the same for all of its coordinates.
         """
         self._need(self.has_prox, "prox", "use the function where a gradient is enough, as f")
         return self._prox(*self._point_and_step(x, t))
@@ -237,13 +238,22 @@ class Function(ABC):
             raise FunctionError(
                 f"{self!r} got steps t between {t.min()} and {t.max()}; expected positive finite numbers"
             )
-        per_coordinate = self.is_separable and t.shape[-1] == x.shape[-1]
-        if t.shape[-1] != 1 and not per_coordinate:
-            raise FunctionError(
-                f"{self!r} got steps t of shape {t.shape} for an argument of shape {x.shape}; "
-                "expected last dimension 1, one step per point; write t[..., None]"
-            )
+        if t.shape[-1] != 1 and not (self._per_coordinate and t.shape[-1] == x.shape[-1]):
+            t = self._one_step_per_point(x, t)
         return np.broadcast_to(x, np.broadcast_shapes(x.shape, t.shape)), t
+
+    @property
+    def _per_coordinate(self) -> bool:
+        """Whether the prox takes a step for each coordinate; sums leave it to their parts."""
+        return self.is_separable
+
+    def _one_step_per_point(self, x: Array, t: Array) -> Array:
+        if t.shape[-1] == x.shape[-1] and np.array_equal(t, np.broadcast_to(t[..., :1], t.shape)):
+            return t[..., :1]
+        raise FunctionError(
+            f"{self!r} got steps t of shape {t.shape} for an argument of shape {x.shape}; expected last dimension 1, "
+            "one step per point; write t[..., None]. Only a sum over coordinates takes a step for each of them"
+        )
 
     def _need(self, available: bool, what: str, remedy: str) -> None:
         if not available:

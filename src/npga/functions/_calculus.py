@@ -76,6 +76,10 @@ class _Wrapped(Function):
         """That of f."""
         return self.f.has_prox_jac
 
+    @property
+    def _per_coordinate(self) -> bool:
+        return self.f._per_coordinate
+
 
 class Scaled(_Wrapped):
     """Multiple of a function, x -> w f(x), also written ``w * f``.

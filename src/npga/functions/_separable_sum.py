@@ -110,6 +110,10 @@ class SeparableSum(Function):
         """Whether all parts do."""
         return all(part.has_prox_jac for part in self.parts)
 
+    @property
+    def _per_coordinate(self) -> bool:
+        return True
+
     def _blocks(self) -> Iterator[tuple[Function, slice]]:
         start = 0
         for part, size in zip(self.parts, self.sizes, strict=True):

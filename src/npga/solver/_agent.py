@@ -79,6 +79,7 @@ class LocalAgent:
         x0: Array | None = None,
         lam0: Array | None = None,
     ) -> None:
+        steps.single_alpha("LocalAgent")
         p, d = agent.A.shape
         dtype = agent.A.dtype
         self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)

@@ -62,6 +62,7 @@ class Npga:
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
         self.problem, self.network, self.version, self.steps = problem, network, version, steps
+        steps.single_alpha("npga.solve")
         self.name = version.name
         self.schedule = version.schedule(steps.beta)
         self.exchange = Gossip(network, version, self.schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from npga.errors import InputError
@@ -84,7 +85,7 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
 
 def _read(steps: StepSizes) -> Steps:
     if isinstance(steps, Steps):
-        return steps
+        return replace(steps, alpha=steps.single_alpha("certify"))
     try:
         return Steps(alpha=steps.alpha, beta=steps.beta, gamma=steps.gamma, theta=steps.theta)
     except AttributeError:
