@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: run test test-slow bench lint format clean
+.PHONY: run test test-slow bench suite lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -27,6 +27,9 @@ test-slow: $(VENV)/.installed-test  ## the tests that take minutes
 
 bench: $(VENV)/.installed-bench  ## benchmarks: table, plot and JSON in out/ (BENCH_ARGS=--quick, --write-docs)
 	$(BIN)/python benchmarks/run.py --out $(OUT) $(BENCH_ARGS)
+
+suite: $(VENV)/.installed-suite  ## the one call on 89 real problems against tuned steps and other solvers: docs/suite.md (SUITE_ARGS)
+	$(BIN)/python benchmarks/suite --out $(OUT) --write-docs $(SUITE_ARGS)
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict typing
 	$(BIN)/ruff format --check .

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suite import CASES
+from suite import CASES, measure, report
 
 QUICK = [
     "dispatch-30-buses",
@@ -78,3 +78,44 @@ def test_a_point_that_misses_the_constraints_is_seen():
     answer = instance.solve()
     assert instance.violation(1.01 * answer.x) > 1e-3
     assert instance.objective(answer.x) < instance.objective(1.01 * answer.x)
+
+
+def row(case, kind, rounds, error=1e-9, status="converged", seed=0):
+    return {"case": case, "seed": seed, "kind": kind, "code": "x", "status": status, "rounds": rounds, "seconds": 1.0,
+            "kkt": 1e-9, "x_error": error, "objective_error": error, "violation": 0.0}  # fmt: skip
+
+
+def test_verdicts_count_what_is_solved_and_name_what_is_wrong():
+    rows = [
+        row("opf-9", "default", 200),
+        row("opf-9", "tuned", 100),
+        row("opf-30", "default", 400, error=1e-3),
+        row("opf-30", "tuned", 100),
+        row("opf-14", "default", 10, status="max_iters"),
+        row("opf-14", "tuned", 10),
+    ]
+    text = "\n".join(report.verdicts(rows))
+    assert "default: 1 of 3 solved" in text
+    assert "median 2.00, worst 2.0 (opf-9, seed 0), over 1 problems" in text
+    assert "opf-30 (seed 0, default)" in text
+    assert "opf-14 (seed 0, max_iters)" in text
+
+
+def test_a_run_is_measured_against_the_answer_of_others():
+    instance = CASES["opf-9"].build()
+    found = measure.run(instance, "default", 0, seconds=20.0)
+    assert found["status"] == "converged"
+    assert not measure.wrong(found)
+    assert measure.wrong(found | {"x_error": 1e-4})
+
+
+def test_results_are_remembered_and_a_cut_line_is_skipped(tmp_path):
+    memory = measure.Memory(tmp_path)
+    memory.add(row("opf-9", "default", 5))
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write('{"case": "opf-9", "se')
+    measure.Memory(tmp_path).add(row("opf-9", "tuned", 7))
+    again = measure.Memory(tmp_path)
+    assert again.get(row("opf-9", "default", 0))["rounds"] == 5
+    assert again.get(row("opf-9", "tuned", 0))["rounds"] == 7
+    assert again.get(row("opf-9", "pga", 0)) is None

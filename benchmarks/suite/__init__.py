@@ -8,6 +8,10 @@ asks scikit-learn, cvxpy (Clarabel), SciPy (HiGHS), NetworkX or PYPOWER for the 
     learning    regression and classification with the columns at different parties, on data of scikit-learn
     allocation  sharing resources on rings, grids, random and real graphs
     programs    linear programs, transport, flows, basis pursuit, network utility, portfolios
+    measure     default, tuned and centralised runs of one case, and their errors; results kept on disk
+    report      table, verdicts and profile for docs/suite.md
+
+Run it with `make suite`, or `python benchmarks/suite --help`.
 """
 
 from suite.allocation import ALLOCATION
