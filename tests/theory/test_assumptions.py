@@ -168,10 +168,10 @@ def test_rank_of_any_kind_of_matrix(kind):
 
 
 def test_rank_beyond_what_can_be_decomposed(monkeypatch):
-    from npga.theory import _rank
+    from npga.theory import _problem_facts
 
     for limit in ("_DENSE_GRAM", "_SMALL", "_LARGEST_SVD"):
-        monkeypatch.setattr(_rank, limit, 10)
+        monkeypatch.setattr(_problem_facts, limit, 10)
     dominant = assumption("5", problem_of([sparse.eye_array(40, format="csr")] * 2))
     assert dominant.holds is True
     assert dominant.margin == pytest.approx(2.0)
@@ -232,12 +232,12 @@ def test_explicit_matrices_get_the_same_answers():
 
 
 def test_large_networks_are_enclosed_by_their_extreme_eigenvalues(monkeypatch):
-    from npga.theory import _matrices
+    from npga.theory import _network_facts
 
     problem, network = problem_of([np.eye(1)] * 30), npga.Network.random_geometric(30, 0.4, seed=1)
     wanted = {}
     for size in (3000, 10):
-        monkeypatch.setattr(_matrices, "ALL_EIGENVALUES", size)
+        monkeypatch.setattr(_network_facts, "ALL_EIGENVALUES", size)
         for name in VERSIONS:
             for lazy in (False, True):
                 cert = certify(problem, network.lazy() if lazy else network, name)

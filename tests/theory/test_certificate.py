@@ -18,7 +18,7 @@ import npga
 from helpers.families import VERSIONS, random_problem
 from npga import functions as fn
 from npga.theory import Certificate, certify
-from npga.theory._curve import Curve
+from npga.theory._smallest_eigenvalue import CouplingCurve
 
 KEYS = ["1", "2", "3", "4", "4+"]
 ASSUMPTIONS = ["1", "2", "3", "4.i", "4.ii", "4.iii", "4.iv", "5", "6", "7", "8", "9", "10"]
@@ -117,20 +117,20 @@ def test_a_certificate_cannot_be_changed(problem):
 )
 def test_what_is_not_decomposed_is_bounded_from_the_safe_side(seed, n, p, name, coupling):
     """With the np x np matrices out of bounds, every promise is weaker than the exact one, and not absurdly so."""
-    from npga.theory import _least
+    from npga.theory import _smallest_eigenvalue
 
     sizes = np.random.default_rng(seed).integers(1, 4, n)
     sizes[0] = p
     problem = random_problem(seed, n, p, "quadratic", "zero", coupling, "dense", sizes)
     network = npga.Network.erdos_renyi(n, 0.5, seed=seed).lazy()
     exact = certify(problem, network, name)
-    before = _least.DENSE
+    before = _smallest_eigenvalue.DENSE
     try:
-        _least.DENSE = 0
+        _smallest_eigenvalue.DENSE = 0
         bounded = certify(problem, network, name)
         same_steps = {k: certify(problem, network, name, t.steps) for k, t in exact.theorems.items() if t.applies}
     finally:
-        _least.DENSE = before
+        _smallest_eigenvalue.DENSE = before
     for key in ("1", "2", "3"):
         assert bool(bounded.theorems[key].applies) == bool(exact.theorems[key].applies)
         if exact.theorems[key].applies:
@@ -146,7 +146,7 @@ def test_the_coupling_curve_is_a_lower_bound_and_close():
     blocks = [rng.standard_normal((6, k)) for k in (1, 2, 3, 1, 4)]
     sigma = max(np.linalg.norm(b, 2) for b in blocks)
     eta = np.linalg.eigvalsh(sum(b @ b.T for b in blocks))[0]
-    curve = Curve(blocks, eta, sigma)
+    curve = CouplingCurve(blocks, eta, sigma)
     for x in np.geomspace(1e-8, 1e9, 200):
         true = np.linalg.eigvalsh(sum(b @ np.linalg.inv(np.eye(b.shape[1]) + x * b.T @ b) @ b.T for b in blocks))[0]
         assert curve(x) <= true * (1 + 1e-9) + 1e-16 * sigma**2 / (1 + x)

@@ -1,8 +1,24 @@
-"""What is promised: assumptions, theorems, bounds on the steps, rates, and the certificate that says so."""
+"""What is promised: assumptions, theorems, bounds on the steps, rates, and the certificate that says so.
+
+The room owns every statement about convergence; it reads problems, networks and steps, and runs nothing. Chapters in
+reading order:
+
+    _certify              the call: which theorem covers a set-up, and what would have to change
+    _best_steps           every theorem at given steps, or at the steps that minimise its rate
+    _coverage             what one theorem says of one set-up and its steps
+    _theorems             one record for each theorem, with its formulas
+    _smallest_eigenvalue  the np x np eigenvalue behind the rates of Theorems 1 to 3, or a proved lower bound
+    _assumptions          one predicate for each numbered assumption
+    _problem_facts        curvature, rank, saddle point
+    _network_facts        spectra of B^2, C and D
+    _suggestions          changes that bring a set-up under a theorem
+    _certificate          the result, and how it is shown
+"""
 
 from npga.theory._assumptions import Assumption
 from npga.theory._certificate import Certificate
 from npga.theory._certify import StepSizes, certify
-from npga.theory._record import Theorem
+from npga.theory._coverage import Coverage
+from npga.theory._theorems import Theorem
 
-__all__ = ["Assumption", "Certificate", "StepSizes", "Theorem", "certify"]
+__all__ = ["Assumption", "Certificate", "Coverage", "StepSizes", "Theorem", "certify"]

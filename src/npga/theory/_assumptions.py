@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from npga.networks import Network
-from npga.theory._matrices import MatrixFacts
-from npga.theory._polynomial import Range
+from npga.theory._network_facts import MatrixFacts, Range
 from npga.theory._problem_facts import ProblemFacts
 
 STATEMENTS = {

@@ -10,11 +10,11 @@ from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.steps import Steps, with_fixed
-from npga.theory._case import Case
+from npga.theory._best_steps import best_of, coverages
 from npga.theory._certificate import Certificate
-from npga.theory._examine import best_of, examine, representative_beta
+from npga.theory._coverage import Setup
 from npga.theory._problem_facts import problem_facts
-from npga.theory._suggest import suggestions
+from npga.theory._suggestions import suggestions
 
 
 class StepSizes(Protocol):
@@ -60,26 +60,21 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
     chosen = find_version(version)
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
-    if not isinstance(network, Network):
-        raise InputError(f"network is a {type(network).__name__}; expected npga.Network(graph) or a constructor")
-    if network.n != problem.n:
-        raise InputError(
-            f"the network has {network.n} nodes and the problem {problem.n} agents; expected one agent for each node"
-        )
+    problem.expect(network)
     given = None if steps is None else with_fixed(_read(steps), chosen.fixed, chosen.name)
-    case = Case(problem_facts(problem), network, chosen)
-    theorems = examine(case, given)
+    setup = Setup(problem_facts(problem), network, chosen)
+    theorems = coverages(setup, given)
     best = best_of(theorems)
     used = given if given is not None else None if best is None else best.steps
     return Certificate(
         version=chosen,
         network=network,
-        assumptions=case.assumptions(representative_beta(case) if used is None else used.beta),
+        assumptions=setup.at(setup.typical_beta() if used is None else used.beta).assumptions,
         theorems=theorems,
         best=best,
         steps=used,
         steps_given=given is not None,
-        suggestions=() if best is not None else suggestions(problem, case, given),
+        suggestions=() if best is not None else suggestions(problem, setup, given),
     )
 
 

@@ -1,21 +1,37 @@
-"""What the theorems need to know about the problem."""
+"""What the theorems need to know about the problem: curvature, rank of A, and whether a saddle point exists."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from npga.functions import Custom
-from npga.problem import Problem
-from npga.theory._curve import Curve
-from npga.theory._rank import Fact, FloatArray, row_rank
-from npga.theory._saddle import saddle_point
+from npga.functions import Custom, Function, SeparableSum
+from npga.problem import Problem, dense_block
+from npga.theory._smallest_eigenvalue import CouplingCurve
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_CURVE = 400  # largest p for which p x p matrices are decomposed again and again
 _DENSE_A = 2 * 10**7  # largest number of entries of A = [A_1 ... A_n] that is formed (160 MB)
+_DENSE_GRAM = 4000  # largest p whose p x p Gram matrix is decomposed
+# Work p^2 d up to which singular values are computed at once, and up to which they decide what the Gram matrix cannot.
+_SMALL, _LARGEST_SVD = 10**8, 2 * 10**10
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A yes, no or unknown (None), a margin, and a sentence."""
+
+    holds: bool | None
+    margin: float
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -45,7 +61,7 @@ class ProblemFacts:
     offsets
         Where the columns of each agent begin in A, and where the last one ends.
     curve
-        The function g of `npga.theory._curve`, when A has full row rank and is small enough to be formed.
+        The function g of `CouplingCurve`, when A has full row rank and is small enough to be formed.
     """
 
     n: int
@@ -66,7 +82,7 @@ class ProblemFacts:
     declared: tuple[str, ...] = ()
     A: FloatArray | None = field(default=None, repr=False, compare=False)
     offsets: tuple[int, ...] = field(default=(), repr=False)
-    curve: Curve | None = field(default=None, repr=False, compare=False)
+    curve: CouplingCurve | None = field(default=None, repr=False, compare=False)
 
     @property
     def eta(self) -> float:
@@ -77,7 +93,6 @@ class ProblemFacts:
 def problem_facts(problem: Problem) -> ProblemFacts:
     """Read the facts off a problem."""
     owners = [i for i in range(problem.n) if problem.sizes[i]]
-    title = {i: _title(problem, i) for i in range(problem.n)}
     flattest = min(owners, key=lambda i: problem.agents[i].f.mu, default=None)
     roughest = max(owners, key=lambda i: problem.agents[i].f.L, default=None)
     occupied = [i for i in owners if not problem.agents[i].g.is_zero]
@@ -91,36 +106,31 @@ def problem_facts(problem: Problem) -> ProblemFacts:
         mu=problem.mu,
         l=problem.l,
         sigma=sigma,
-        flattest="no agent" if flattest is None else title[flattest],
-        roughest="no agent" if roughest is None else title[roughest],
+        flattest="no agent" if flattest is None else problem.title(flattest),
+        roughest="no agent" if roughest is None else problem.title(roughest),
         g_is_zero=not occupied,
-        g_owner=title[occupied[0]] if occupied else "",
+        g_owner=problem.title(occupied[0]) if occupied else "",
         h=repr(problem.h),
         h_L=problem.h.L,
         h_is_point=problem.h.is_point,
         rank=rank,
         saddle=saddle_point(problem, rank, A),
-        declared=_declared(problem, title),
+        declared=_declared(problem),
         A=A,
         offsets=tuple(int(k) for k in problem.A.offsets),
-        curve=_curve(problem, A, rank, sigma),
+        curve=_coupling_curve(problem, A, rank, sigma),
     )
 
 
-def _curve(problem: Problem, A: FloatArray | None, rank: Fact, sigma: float) -> Curve | None:
+def _coupling_curve(problem: Problem, A: FloatArray | None, rank: Fact, sigma: float) -> CouplingCurve | None:
     if A is None or not rank.holds or problem.p > _LARGEST_CURVE:
         return None
-    return Curve(np.split(A, problem.A.offsets[1:-1], axis=1), rank.margin, sigma)
+    return CouplingCurve(np.split(A, problem.A.offsets[1:-1], axis=1), rank.margin, sigma)
 
 
-def _title(problem: Problem, i: int) -> str:
-    name = problem.agents[i].name
-    return f"agent {i}" if name is None else f"agent {i} ({name})"
-
-
-def _declared(problem: Problem, title: dict[int, str]) -> tuple[str, ...]:
-    found = [f"f of {title[i]}" for i, agent in enumerate(problem.agents) if isinstance(agent.f, Custom)]
-    found += [f"g of {title[i]}" for i, agent in enumerate(problem.agents) if isinstance(agent.g, Custom)]
+def _declared(problem: Problem) -> tuple[str, ...]:
+    found = [f"f of {problem.title(i)}" for i, agent in enumerate(problem.agents) if isinstance(agent.f, Custom)]
+    found += [f"g of {problem.title(i)}" for i, agent in enumerate(problem.agents) if isinstance(agent.g, Custom)]
     return tuple([*found, "h"] if isinstance(problem.h, Custom) else found)
 
 
@@ -128,13 +138,7 @@ def _dense(problem: Problem) -> FloatArray | None:
     """The p x d matrix A in double precision, or None when it is large."""
     if problem.p * problem.d > _DENSE_A:
         return None
-    return np.hstack([_block(block) for block in problem.A.blocks]) if problem.d else np.zeros((problem.p, 0))
-
-
-def _block(block: object) -> FloatArray:
-    if isinstance(block, LinearOperator):
-        return np.asarray(block @ np.eye(block.shape[1]), dtype=np.float64)
-    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)  # type: ignore[attr-defined]
+    return np.hstack([dense_block(block) for block in problem.A.blocks]) if problem.d else np.zeros((problem.p, 0))
 
 
 def _sigma(problem: Problem, A: FloatArray | None) -> float:
@@ -143,3 +147,117 @@ def _sigma(problem: Problem, A: FloatArray | None) -> float:
         return problem.sigma
     blocks = np.split(A, problem.A.offsets[1:-1], axis=1)
     return max((float(np.linalg.norm(block, 2)) for block in blocks if block.size), default=0.0)
+
+
+def row_rank(problem: Problem, A: FloatArray | None) -> Fact:
+    """Full row rank of A, through the smallest eigenvalue of the p x p matrix A A^T."""
+    p, d = problem.p, problem.d
+    if d < p:
+        return Fact(False, 0.0, f"A has {p} rows and only {d} columns, so its rows are dependent")
+    gram = None if A is not None and p * p * d <= _SMALL else _gram(problem, A)
+    if gram is not None:
+        eigenvalues = np.linalg.eigvalsh(gram)
+        least, most = float(eigenvalues[0]), float(eigenvalues[-1])
+        rounding = 4.0 * d * _EPS * most
+    if gram is None or least <= rounding:
+        if A is None or p * p * d > _LARGEST_SVD:
+            return _diagonal_dominance(problem)
+        values = np.linalg.svd(A, compute_uv=False)  # twice the digits of the Gram matrix
+        least, most = float(values[-1]) ** 2, float(values[0]) ** 2
+        rounding = (4.0 * d * _EPS) ** 2 * most
+    if least <= rounding:
+        return Fact(
+            False,
+            0.0,
+            f"A A^T has eigenvalues from {least:.1e} to {most:.3g}: its rows are dependent up to rounding",
+        )
+    return Fact(True, least, f"A A^T >= {least:.3g} I (largest eigenvalue {most:.3g})")
+
+
+def _gram(problem: Problem, A: FloatArray | None) -> FloatArray | None:
+    if problem.p > _DENSE_GRAM:
+        return None
+    if A is not None:
+        return np.asarray(A @ A.T)
+    gram = np.zeros((problem.p, problem.p))
+    for block in problem.A.blocks:
+        if isinstance(block, LinearOperator):
+            gram += np.asarray(block @ (block.T @ np.eye(problem.p)))
+        else:
+            square = block @ block.T
+            gram += square.toarray() if sparse.issparse(square) else square
+    return gram
+
+
+def _diagonal_dominance(problem: Problem) -> Fact:
+    """Gershgorin's lower bound on A A^T for sparse blocks with more rows than can be decomposed."""
+    unknown = f"A has {problem.p} rows, too many to decompose, and A A^T is not diagonally dominant"
+    if not all(sparse.issparse(block) for block in problem.A.blocks):
+        return Fact(None, 0.0, f"A has {problem.p} rows, too many to decompose A A^T")
+    stacked = sparse.hstack(list(problem.A.blocks), format="csr").astype(np.float64)
+    gram = stacked @ stacked.T
+    diagonal = gram.diagonal()
+    bound = float((2.0 * diagonal - np.asarray(abs(gram).sum(axis=1)).ravel()).min())
+    if bound <= 4.0 * problem.d * _EPS * float(diagonal.max()):
+        return Fact(None, 0.0, unknown)
+    return Fact(True, bound, f"A A^T >= {bound:.3g} I by Gershgorin's bound")
+
+
+def saddle_point(problem: Problem, rank: Fact, A: FloatArray | None) -> Fact:
+    """Assumption 1: a minimiser exists, and Slater's condition gives the multiplier.
+
+    f + g + h(A .) is strongly convex when mu > 0, so it has a minimiser as soon as it is finite somewhere.
+    Slater's condition asks for an x in relint dom g with A x in relint dom h.
+    """
+    g_finite = _all([_is_finite(agent.g) for agent in problem.agents if agent.A.shape[1]])
+    if problem.mu + min((a.g.mu for a in problem.agents if a.A.shape[1]), default=0.0) <= 0.0:
+        return Fact(None, -math.inf, "f + g is not strongly convex, so a minimiser may fail to exist")
+    if _is_finite(problem.h):
+        return Fact(
+            True, math.inf, "Slater: h is finite everywhere, and every convex domain of g has a relative interior"
+        )
+    if g_finite and rank.holds:
+        return Fact(True, math.inf, "Slater: g is finite everywhere and A maps onto the space in which h lives")
+    if g_finite and problem.h.is_point and A is not None:
+        return _consistent(problem, A)
+    return Fact(
+        None,
+        -math.inf,
+        "Slater's condition asks for x in relint dom g with A x in relint dom h, which cannot be told here",
+    )
+
+
+def _consistent(problem: Problem, A: FloatArray) -> Fact:
+    """Whether the equality A x = b has a solution when the rows of A are dependent."""
+    b = np.asarray(problem.h.prox(np.zeros(problem.p), 1.0), dtype=np.float64)
+    x = np.linalg.lstsq(A, b, rcond=None)[0]
+    misfit = float(np.linalg.norm(A @ x - b)) / max(float(np.linalg.norm(b)), 1e-300)
+    if misfit <= 1e-12:
+        return Fact(True, math.inf, f"Slater: the equality constraint has a solution (relative misfit {misfit:.1e})")
+    if misfit >= 1e-6:
+        return Fact(
+            False, -misfit, f"the equality constraint has no solution: every x misses b by {misfit:.1e} |b| or more"
+        )
+    return Fact(
+        None, -misfit, f"the equality constraint is missed by {misfit:.1e} |b|, neither rounding nor clearly more"
+    )
+
+
+def _is_finite(function: Function) -> bool | None:
+    """Whether the function is finite everywhere; None when its facts do not tell."""
+    if math.isfinite(function.L):
+        return True
+    if function.is_indicator:
+        return False
+    if isinstance(function, SeparableSum):
+        return _all([_is_finite(part) for part in function.parts])
+    inner = getattr(function, "f", None)
+    if isinstance(inner, Function):  # multiples and translates
+        return _is_finite(inner)
+    return None if isinstance(function, Custom) else True
+
+
+def _all(answers: list[bool | None]) -> bool | None:
+    if any(answer is False for answer in answers):
+        return False
+    return None if any(answer is None for answer in answers) else True

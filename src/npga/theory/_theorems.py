@@ -1,4 +1,4 @@
-"""One record for each theorem: what it needs, its bounds on the steps, its rate.
+"""One record for each theorem: what it needs, and its formulas for bounds and rates.
 
 Every rate is delta = 1 - min(primal, dual, consensus), the three gaps by which the terms in x, lam and y of the
 Lyapunov function shrink. The gaps, not delta, are what is computed, because delta is 1 up to rounding for hard
@@ -42,6 +42,7 @@ reported as "proof incomplete".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,19 +50,18 @@ import numpy as np
 
 from npga.networks import Network, Version
 from npga.steps import Steps
-from npga.theory import _least
-from npga.theory._least import Eigenvalue, Least, decomposed, schur_bound
-from npga.theory._matrices import MatrixFacts
+from npga.theory import _smallest_eigenvalue
+from npga.theory._network_facts import MatrixFacts
 from npga.theory._problem_facts import ProblemFacts
+from npga.theory._smallest_eigenvalue import Eigenvalue, FloatArray, SmallestEigenvalue, decomposed, schur_bound
 
 PROVED, INCOMPLETE = "proved", "proof incomplete"
 PAPER, OURS = "Li and Su (2024)", "this project"
-_BASE = ("1", "2", "3", "4.i", "4.ii", "4.iii", "4.iv")
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The constants that the formulas of the theorems are made of, for one value of beta."""
+class Constants:
+    """What the formulas of the theorems are made of, for one value of beta."""
 
     problem: ProblemFacts
     network: Network
@@ -71,23 +71,24 @@ class Setting:
     decompose: bool = True
 
     @cached_property
-    def least_E(self) -> Least:
+    def smallest_E(self) -> SmallestEigenvalue:
         """Smallest eigenvalue of t A A^T + s C, the matrix behind phi."""
-        return self._least(self.facts.C.low, 1.0, "C")
+        return self._smallest(self.facts.C.low, 1.0, lambda _, C, __: (C, np.eye(len(C))))
 
     @cached_property
-    def least_F(self) -> Least:
+    def smallest_F(self) -> SmallestEigenvalue:
         """Smallest eigenvalue of t D A A^T D + s B^2, the matrix behind psi."""
-        return self._least(self.facts.B2.low, min(self.facts.sigma_D, 1.0), "B2")
+        return self._smallest(self.facts.B2.low, min(self.facts.sigma_D, 1.0), lambda B2, _, D: (B2, D))
 
-    def _least(self, kappa: float, tau: float, which: str) -> Least:
+    def _smallest(
+        self, kappa: float, tau: float, pick: Callable[..., tuple[FloatArray, FloatArray]]
+    ) -> SmallestEigenvalue:
         problem = self.problem
         bound = schur_bound(problem, kappa, tau)
-        if not self.decompose or problem.A is None or problem.n * problem.p > _least.DENSE:
+        if not self.decompose or problem.A is None or problem.n * problem.p > _smallest_eigenvalue.DENSE:
             return bound
-        B2, C, D = (matrix.toarray() for matrix in self.version.matrices(self.network, self.beta))
-        H, mixing = (C, np.eye(problem.n)) if which == "C" else (B2, D)
-        return decomposed(problem, H, mixing, bound)
+        matrices = (matrix.toarray() for matrix in self.version.matrices(self.network, self.beta))
+        return decomposed(problem, *pick(*matrices), bound)
 
 
 @dataclass(frozen=True)
@@ -106,76 +107,62 @@ class Gaps:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A theorem as formulas."""
+class Theorem:
+    """A theorem: its assumptions and its formulas.
+
+    Attributes
+    ----------
+    key, source
+        Its number, and whose it is.
+    needs
+        Numbers of the assumptions.
+    largest_theta
+        Up to which theta it holds.
+    alpha_bound
+        Upper bound on alpha, not attained, from (problem, theta).
+    alpha_cost
+        The number a in the primal gap alpha (mu - a alpha), from (problem, theta).
+    gamma_bound
+        Upper bound on gamma, and whether it is exact or a lower bound on it, from (constants, steps).
+    contraction
+        What the dual term loses before the change of norm: phi, psi or 1 - q^-2, from (constants, steps).
+    norm_change
+        The product gamma s that is paid where |v| is compared with its norm in I - gamma B^2, from (constants, gamma).
+    gamma_free
+        Whether gamma does not enter the dual gap.
+    gamma_attained
+        Whether gamma may be equal to its bound.
+    standing
+        Whether the proof is complete, from (problem, theta).
+    """
 
     key: str
+    source: str
     needs: tuple[str, ...]
     largest_theta: float
-    smooth_h: bool
-    source: str = PAPER
-    gamma_may_be_one: bool = False
-    which: str = ""
-
-    def standing(self, problem: ProblemFacts, theta: float) -> str:
-        """Whether the proof covers this theta and g."""
-        return INCOMPLETE if self.smooth_h and theta > 0.0 and not problem.g_is_zero else PROVED
-
-    def alpha_bound(self, problem: ProblemFacts, theta: float) -> float:
-        """Upper bound on alpha, not attained."""
-        mu, l = problem.mu, problem.l  # noqa: E741
-        if self.smooth_h:
-            return 1.0 / max(2.0 * theta * l * l / mu, 2.0 * l - mu)
-        return 1.0 / (l * (1.0 + 2.0 * theta))
+    alpha_bound: Callable[[ProblemFacts, float], float]
+    alpha_cost: Callable[[ProblemFacts, float], float]
+    gamma_bound: Callable[[Constants, Steps], Eigenvalue]
+    contraction: Callable[[Constants, Steps], Eigenvalue]
+    norm_change: Callable[[Constants, float], float]
+    gamma_free: bool = False
+    gamma_attained: bool = False
+    standing: Callable[[ProblemFacts, float], str] = lambda _problem, _theta: PROVED
 
     def primal_gap(self, problem: ProblemFacts, alpha: float, theta: float) -> float:
         """1 - delta_1."""
-        mu, l = problem.mu, problem.l  # noqa: E741
-        if self.smooth_h:
-            return alpha * (mu - 2.0 * theta * alpha * l * l)
-        return alpha * mu * (1.0 - alpha * l * (1.0 + 2.0 * theta))
+        return alpha * (problem.mu - self.alpha_cost(problem, theta) * alpha)
 
-    def gamma_bound(self, setting: Setting, alpha: float, beta: float) -> Eigenvalue:
-        """Upper bound on gamma, and whether it is exact or a lower bound on it."""
-        s = setting.facts.sigma_B2
-        if self.key == "1":
-            phi = setting.least_E(alpha * beta, 0.5)
-            return Eigenvalue(min(1.0, _ratio(phi.value, s)), phi.exact and setting.facts.B2.exact)
-        if self.key == "4":
-            return Eigenvalue(min(1.0, _ratio(_strong(setting.problem, beta), s)), setting.facts.B2.exact)
-        return Eigenvalue(1.0, True)
-
-    def contraction(self, setting: Setting, steps: Steps) -> Eigenvalue:
-        """phi, psi or 1 - q^-2: what the dual term loses before the change of norm in Theorems 1 and 4."""
-        if self.smooth_h:
-            return Eigenvalue(_strong(setting.problem, steps.beta), True)
-        if self.which == "E":
-            return setting.least_E(steps.alpha * steps.beta, 0.5)
-        return setting.least_F(steps.alpha * steps.beta, 1.0 - steps.gamma)
-
-    def change_of_norm(self, setting: Setting, gamma: float) -> float:
-        """The product gamma s in Theorems 1 and 4, which pay 1 - gamma s for the change of norm; 0 in the others."""
-        return gamma * setting.facts.sigma_B2 if self.key in ("1", "4") else 0.0
-
-    def gaps(self, setting: Setting, steps: Steps) -> Gaps:
+    def gaps(self, constants: Constants, steps: Steps) -> Gaps:
         """The three gaps at these steps; they are meaningful when the steps are inside the bounds."""
-        dual, sharp = self.contraction(setting, steps)
-        paid = self.change_of_norm(setting, steps.gamma)
+        dual, sharp = self.contraction(constants, steps)
+        paid = self.norm_change(constants, steps.gamma)
         return Gaps(
-            primal=self.primal_gap(setting.problem, steps.alpha, steps.theta),
+            primal=self.primal_gap(constants.problem, steps.alpha, steps.theta),
             dual=(dual - paid) / (1.0 - paid) if paid < 1.0 else -math.inf,
-            consensus=steps.gamma * setting.facts.least_B2,
-            exact=sharp and setting.facts.B2.exact,
+            consensus=steps.gamma * constants.facts.least_B2,
+            exact=sharp and constants.facts.B2.exact,
         )
-
-
-RULES = {
-    "1": Rule("1", (*_BASE, "5", "6"), math.inf, smooth_h=False, which="E"),
-    "2": Rule("2", (*_BASE, "5", "6", "7"), math.inf, smooth_h=False, which="E"),
-    "3": Rule("3", (*_BASE, "5", "8", "9"), 0.0, smooth_h=False, which="F"),
-    "4": Rule("4", (*_BASE, "10"), 1.0, smooth_h=True),
-    "4+": Rule("4+", (*_BASE, "7", "10"), 1.0, smooth_h=True, source=OURS, gamma_may_be_one=True),
-}
 
 
 def beta_bound(problem: ProblemFacts, sigma_C: float, theta: float, times_beta: bool) -> float:
@@ -206,13 +193,136 @@ def beta_bound(problem: ProblemFacts, sigma_C: float, theta: float, times_beta: 
     return _ratio(mu, square * (1.0 / (1.0 - sigma_C) + theta))
 
 
-def _strong(problem: ProblemFacts, beta: float) -> float:
+def _alpha_rough(problem: ProblemFacts, theta: float) -> float:
+    return 1.0 / (problem.l * (1.0 + 2.0 * theta))
+
+
+def _alpha_smooth(problem: ProblemFacts, theta: float) -> float:
+    mu, l = problem.mu, problem.l  # noqa: E741
+    return 1.0 / max(2.0 * theta * l * l / mu, 2.0 * l - mu)
+
+
+def _cost_rough(problem: ProblemFacts, theta: float) -> float:
+    return problem.mu * problem.l * (1.0 + 2.0 * theta)
+
+
+def _cost_smooth(problem: ProblemFacts, theta: float) -> float:
+    return 2.0 * theta * problem.l**2
+
+
+def _phi(constants: Constants, steps: Steps) -> Eigenvalue:
+    return constants.smallest_E(steps.alpha * steps.beta, 0.5)
+
+
+def _psi(constants: Constants, steps: Steps) -> Eigenvalue:
+    return constants.smallest_F(steps.alpha * steps.beta, 1.0 - steps.gamma)
+
+
+def _strong(constants: Constants, steps: Steps) -> Eigenvalue:
     """1 - q^-2 with q = 1 + beta/(n l_h), without cancellation; 1 in the limit l_h -> 0."""
+    problem = constants.problem
     if problem.h_L == 0.0:
-        return 1.0
-    e = beta / (problem.n * problem.h_L)
-    return e * (2.0 + e) / (1.0 + e) ** 2 if e < 1e100 else 1.0
+        return Eigenvalue(1.0, True)
+    e = steps.beta / (problem.n * problem.h_L)
+    return Eigenvalue(e * (2.0 + e) / (1.0 + e) ** 2 if e < 1e100 else 1.0, True)
+
+
+def _gamma_below_contraction(contraction: Formula) -> Formula:
+    """gamma < min(1, contraction/s), so that what is left after the change of norm is positive."""
+
+    def bound(constants: Constants, steps: Steps) -> Eigenvalue:
+        found = contraction(constants, steps)
+        ratio = _ratio(found.value, constants.facts.sigma_B2)
+        return Eigenvalue(min(1.0, ratio), found.exact and constants.facts.B2.exact)
+
+    return bound
+
+
+def _gamma_below_one(_constants: Constants, _steps: Steps) -> Eigenvalue:
+    return Eigenvalue(1.0, True)
+
+
+def _paid(constants: Constants, gamma: float) -> float:
+    return gamma * constants.facts.sigma_B2
+
+
+def _nothing(_constants: Constants, _gamma: float) -> float:
+    return 0.0
+
+
+def _incomplete_with_g(problem: ProblemFacts, theta: float) -> str:
+    return INCOMPLETE if theta > 0.0 and not problem.g_is_zero else PROVED
 
 
 def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0.0 else math.inf
+
+
+Formula = Callable[[Constants, Steps], Eigenvalue]
+_BASE = ("1", "2", "3", "4.i", "4.ii", "4.iii", "4.iv")
+
+THEOREMS = {
+    theorem.key: theorem
+    for theorem in (
+        Theorem(
+            key="1",
+            source=PAPER,
+            needs=(*_BASE, "5", "6"),
+            largest_theta=math.inf,
+            alpha_bound=_alpha_rough,
+            alpha_cost=_cost_rough,
+            gamma_bound=_gamma_below_contraction(_phi),
+            contraction=_phi,
+            norm_change=_paid,
+        ),
+        Theorem(
+            key="2",
+            source=PAPER,
+            needs=(*_BASE, "5", "6", "7"),
+            largest_theta=math.inf,
+            alpha_bound=_alpha_rough,
+            alpha_cost=_cost_rough,
+            gamma_bound=_gamma_below_one,
+            contraction=_phi,
+            norm_change=_nothing,
+            gamma_free=True,
+        ),
+        Theorem(
+            key="3",
+            source=PAPER,
+            needs=(*_BASE, "5", "8", "9"),
+            largest_theta=0.0,
+            alpha_bound=_alpha_rough,
+            alpha_cost=_cost_rough,
+            gamma_bound=_gamma_below_one,
+            contraction=_psi,
+            norm_change=_nothing,
+        ),
+        Theorem(
+            key="4",
+            source=PAPER,
+            needs=(*_BASE, "10"),
+            largest_theta=1.0,
+            alpha_bound=_alpha_smooth,
+            alpha_cost=_cost_smooth,
+            gamma_bound=_gamma_below_contraction(_strong),
+            contraction=_strong,
+            norm_change=_paid,
+            standing=_incomplete_with_g,
+        ),
+        Theorem(
+            key="4+",
+            source=OURS,
+            needs=(*_BASE, "7", "10"),
+            largest_theta=1.0,
+            alpha_bound=_alpha_smooth,
+            alpha_cost=_cost_smooth,
+            gamma_bound=_gamma_below_one,
+            contraction=_strong,
+            norm_change=_nothing,
+            gamma_free=True,
+            gamma_attained=True,
+            standing=_incomplete_with_g,
+        ),
+    )
+}

@@ -15,64 +15,62 @@ from npga.networks import Network, Version, versions
 from npga.networks import version as find_version
 from npga.problem import Agent, Problem
 from npga.steps import Steps
-from npga.theory._case import Case
-from npga.theory._examine import best_of, examine
-from npga.theory._problem_facts import ProblemFacts, problem_facts
-from npga.theory._rank import Fact
-from npga.theory._record import Theorem
+from npga.theory._best_steps import best_of, coverages
+from npga.theory._coverage import Coverage, Setup
+from npga.theory._problem_facts import Fact, ProblemFacts, problem_facts
 
 _DECOMPOSED = 300  # largest np whose matrices are decomposed in a trial
 _LARGEST_C = {"p2d2": 1.0, "nids": 0.5}  # Assumption 4 (iii) for every mixing matrix
 
 
-def suggestions(problem: Problem, case: Case, steps: Steps | None) -> tuple[str, ...]:
+def suggestions(problem: Problem, setup: Setup, steps: Steps | None) -> tuple[str, ...]:
     """Changes that work, the smallest first: steps, network, version, and only then the problem.
 
     Parameters
     ----------
-    problem, case
+    problem, setup
         What was refused.
     steps
         The steps that were refused, if any were given.
     """
-    lazy = case.network.lazy()
-    for kind in (_steps(case, steps), _network_or_version(case, lazy), _problem(problem, case, lazy)):
+    lazy = setup.network.lazy()
+    for kind in (_steps(setup, steps), _network_or_version(setup, lazy), _problem(problem, setup, lazy)):
         found = tuple(kind)
         if found:
             return found
     return ()
 
 
-def _steps(case: Case, steps: Steps | None) -> Iterator[str]:
+def _steps(setup: Setup, steps: Steps | None) -> Iterator[str]:
     if steps is None:
         return
-    if steps.theta > 0.0 and "theta" not in case.version.fixed:
-        found = best_of(examine(case, replace(steps, theta=0.0)))
+    if steps.theta > 0.0 and "theta" not in setup.version.fixed:
+        found = best_of(coverages(setup, replace(steps, theta=0.0)))
         if found is not None:
             yield f"set theta = 0: {_gain(found)}"
-    found = best_of(examine(case, None))
+    found = best_of(coverages(setup, None))
     if found is not None and found.steps is not None:
         s = found.steps
         numbers = f"alpha={s.alpha:.6g}, beta={s.beta:.6g}, gamma={s.gamma:.6g}, theta={s.theta:g}"
         yield f"use the steps {numbers}: {_gain(found)}"
 
 
-def _network_or_version(case: Case, lazy: Network) -> Iterator[str]:
+def _network_or_version(setup: Setup, lazy: Network) -> Iterator[str]:
     """The same version on the lazy network, with another c or without what a preset fixes; then other versions."""
-    relatives = [(f"use {change}", version) for change, version in _relatives(case.version)]
-    single = [(words, case.network, version) for words, version in relatives]
+    relatives = [(f"use {change}", version) for change, version in _relatives(setup.version)]
+    single = [(words, setup.network, version) for words, version in relatives]
     both: list[tuple[str, Network, Version]] = []
-    if not case.network.is_lazy:
-        single.insert(0, ("use network.lazy()", lazy, case.version))
+    if not setup.network.is_lazy:
+        single.insert(0, ("use network.lazy()", lazy, setup.version))
         both = [(f"{words} and network.lazy()", lazy, version) for words, version in relatives]
     for changes in (single, both):
-        gains = [(words, _try(case.problem, network, version)) for words, network, version in changes]
+        gains = [(words, _try(setup.problem, network, version)) for words, network, version in changes]
         yield from (f"{words}: {gain}" for words, gain in gains if gain)
         if any(gain for _, gain in gains):
             return
-    others = [row for row in versions(presets=False) if row.name != case.version.name]
-    for network, words in ((case.network, ""), (lazy, " with network.lazy()")):
-        working = [row.name for row in others if _try(case.problem, network, row)]
+    others = [row for row in versions(presets=False) if row.name != setup.version.name]
+    for network, words in ((setup.network, ""), (lazy, " with network.lazy()")):
+        working = [row.name for row in others if _try(setup.problem, network, row)]
         if working:
             yield f"use version {' or '.join(repr(name) for name in working)}{words}, which a theorem covers"
             return
@@ -92,53 +90,53 @@ def _try(problem: ProblemFacts, network: Network, version: Version) -> str:
     return "" if found is None else _gain(found)
 
 
-def _trial(problem: ProblemFacts, network: Network, version: Version) -> Theorem | None:
+def _trial(problem: ProblemFacts, network: Network, version: Version) -> Coverage | None:
     """The best theorem at its best steps; there are many trials, so large matrices are not decomposed in them."""
-    case = Case(problem, network, version, decompose=problem.n * problem.p <= _DECOMPOSED)
-    return best_of(examine(case, None))
+    setup = Setup(problem, network, version, decompose=problem.n * problem.p <= _DECOMPOSED)
+    return best_of(coverages(setup, None))
 
 
-def _gain(theorem: Theorem) -> str:
-    sign = "=" if theorem.exact else "<="
-    return f"Theorem {theorem.key} then holds with delta {sign} 1 - {theorem.gap:.3g}"
+def _gain(coverage: Coverage) -> str:
+    sign = "=" if coverage.exact else "<="
+    return f"Theorem {coverage.key} then holds with delta {sign} 1 - {coverage.gap:.3g}"
 
 
-def _problem(problem: Problem, case: Case, lazy: Network) -> Iterator[str]:
+def _problem(problem: Problem, setup: Setup, lazy: Network) -> Iterator[str]:
     """Changes of the problem, tried on its facts with the version, the lazy network and the other versions."""
     if problem.d == 0:
         return
     moved = _loss_into_h(problem)
     if moved is not None:
         agent, changed = moved
-        if (where := _anywhere(problem_facts(changed), case, lazy)) is not None:
+        if (where := _anywhere(problem_facts(changed), setup, lazy)) is not None:
             yield f"put the loss of {agent} into h and leave it as a relay: covered by Theorem {where}"
-    facts = case.problem
+    facts = setup.problem
     convex = facts
     if not facts.mu > 0.0 and facts.l < math.inf:
         convex = replace(facts, mu=0.01 * facts.l or 1.0, l=1.01 * facts.l or 1.0, saddle=_EXISTS)
         flat = [f"agent {i}" for i, a in enumerate(problem.agents) if a.A.shape[1] and not a.f.mu > 0.0]
         names = ", ".join(flat[:5]) + (f" and {len(flat) - 5} more" if len(flat) > 5 else "")
-        if (where := _anywhere(convex, case, lazy)) is not None:
+        if (where := _anywhere(convex, setup, lazy)) is not None:
             yield f"add strong convexity to f of {names} (a small fn.SquaredNorm): covered by Theorem {where}"
             return
     if not facts.h_L < math.inf:
         smooth = replace(convex, h_L=1.0, h_is_point=False, saddle=_EXISTS)
         also = "" if convex is facts else " and add strong convexity to f"
-        if (where := _anywhere(smooth, case, lazy)) is not None:
+        if (where := _anywhere(smooth, setup, lazy)) is not None:
             yield f"replace h by a smooth penalty, squared or Huber{also}: covered by Theorem {where}"
 
 
 _EXISTS = Fact(True, math.inf, "assumed in a trial")
 
 
-def _anywhere(facts: ProblemFacts, case: Case, lazy: Network) -> str | None:
+def _anywhere(facts: ProblemFacts, setup: Setup, lazy: Network) -> str | None:
     """The theorem that covers these facts with this version here, on the lazy network, or with another version."""
-    for network in (case.network, lazy):
-        for version in (case.version, *versions(presets=False)):
+    for network in (setup.network, lazy):
+        for version in (setup.version, *versions(presets=False)):
             found = _trial(facts, network, version)
             if found is not None:
-                where = " with network.lazy()" if network is not case.network else ""
-                other = f" with version {version.name!r}" if version is not case.version else ""
+                where = " with network.lazy()" if network is not setup.network else ""
+                other = f" with version {version.name!r}" if version is not setup.version else ""
                 return f"{found.key}{other}{where}"
     return None
 
@@ -153,8 +151,7 @@ def _loss_into_h(problem: Problem) -> tuple[str, Problem] | None:
         b = problem.h.prox(np.zeros(problem.p), 1.0)
         agents = list(problem.agents)
         agents[i] = Agent(A=np.zeros((problem.p, 0)), f=Zero(), name=agent.name)
-        title = f"agent {i}" if agent.name is None else f"agent {i} ({agent.name})"
-        return title, Problem(agents, agent.f.shift(b))
+        return problem.title(i), Problem(agents, agent.f.shift(b))
     return None
 
 
