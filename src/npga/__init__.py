@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npga import errors, experiments, functions, networks, problem, runtimes, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
     from npga.problem import Agent, Problem
-    from npga.solver import Result, Status, Trace, reference
+    from npga.solver import Result, Status, Trace, methods, reference
     from npga.steps import Steps
     from npga.theory import Certificate, certify
     from npga.tuning import Solution, Tuning, design, solve, tune
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "networks": ("Network", "Version", "version", "versions"),
     "problem": ("Agent", "Problem"),
-    "solver": ("Result", "Status", "Trace", "reference"),
+    "solver": ("Result", "Status", "Trace", "methods", "reference"),
     "steps": ("Steps",),
     "theory": ("Certificate", "certify"),
     "tuning": ("Solution", "Tuning", "design", "solve", "tune"),
@@ -51,6 +51,7 @@ __all__ = [
     "errors",
     "experiments",
     "functions",
+    "methods",
     "networks",
     "problem",
     "reference",

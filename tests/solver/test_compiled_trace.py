@@ -8,7 +8,7 @@ import pytest
 import npga
 from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
 from npga import functions as fn
-from npga.solver._trace import COLUMNS
+from npga.solver._result import COLUMNS
 
 
 def solved(problem, path, **options):

@@ -1,26 +1,46 @@
-"""The solver: the recursion written once, one loop, stopping rules, results."""
+"""The solver: any method in one loop, with the same stopping rules, meters and results.
+
+Owns what is done between a problem and its result. May import `functions`, `networks`, `problem` and `steps`; it does
+not know what theory promises. Chapters in reading order:
+
+    solve       one call with given steps, from arguments to `Result`
+    methods     the table of methods; which implementation of NPGA runs
+    loop        what a `Method` must offer, what is measured of it, and the loop
+    stopping    `Limits`, the rules that read them, and when a run is looked at
+    recursion   NPGA: its state, one iteration, all agents at once
+    pga         the centralised method that NPGA is measured against
+    agent       one agent without input or output
+    result      status, trace and result
+    checkpoint  a run in one file
+    progress    what a run tells on its way
+    reference   a centralised solution to the last digits
+    compiled, compiled_meter, batch, lane_batch, kernels    the same recursion in compiled form
+"""
 
 from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
 from npga.solver._batch import Batch, batch
-from npga.solver._loop import Meter, Run, run
-from npga.solver._method import Iterate, Method, Npga
-from npga.solver._path import method_for
-from npga.solver._recursion import iterate
+from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
+from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
+from npga.solver._pga import Pga
+from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
-from npga.solver._result import Result, Status
+from npga.solver._result import Record, Result, Status, Trace
 from npga.solver._solve import conclude, solve
-from npga.solver._state import State
-from npga.solver._stopping import Rule, Snapshot
-from npga.solver._trace import Record, Trace
+from npga.solver._stopping import Limits, Rule, Snapshot
 from npga.steps import Steps
 
 __all__ = [
+    "METHODS",
     "Batch",
     "Iterate",
+    "Limits",
     "LocalAgent",
     "Meter",
     "Method",
+    "MethodRow",
+    "MethodTable",
     "Npga",
+    "Pga",
     "Record",
     "Reference",
     "Result",
@@ -32,11 +52,13 @@ __all__ = [
     "Steps",
     "Trace",
     "Traffic",
+    "Yardstick",
     "batch",
     "conclude",
     "iterate",
     "local_agents",
     "method_for",
+    "methods",
     "reference",
     "run",
     "run_agents",

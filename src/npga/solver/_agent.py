@@ -18,8 +18,7 @@ from npga.errors import InputError
 from npga.functions import Function
 from npga.networks import Network, Schedule, Version
 from npga.problem import Agent, Problem
-from npga.solver._recursion import iterate, primal
-from npga.solver._state import State, start
+from npga.solver._recursion import State, iterate, primal, start
 from npga.steps import Steps
 
 Array = NDArray[Any]

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
-from npga.solver._method import Npga
-from npga.solver._path import method_for
-from npga.solver._state import State
+from npga.solver._methods import method_for
+from npga.solver._recursion import Npga, State
 from npga.steps import Steps
 
 Array = NDArray[Any]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from npga.networks import Network, Version
 from npga.problem import Problem
-from npga.solver._method import Npga
-from npga.solver._state import State
+from npga.solver._loop import Meter
+from npga.solver._recursion import Npga, State
 from npga.solver.kernels._plan import Plan
 from npga.solver.kernels._schedule import schedule_for
 from npga.steps import Steps
@@ -64,6 +64,12 @@ class CompiledNpga(Npga):
         self.order = schedule_for(plan)
         self.messages = np.empty((2, problem.n * problem.p), problem.dtype)
         self._last: State | None = None
+
+    def meter(self, x0: Array, reference: Array | None) -> Meter[State]:
+        """What measures its states, by kernels."""
+        from npga.solver._compiled_meter import CompiledMeter
+
+        return CompiledMeter(self, x0, reference)
 
     def advance(self, state: State, iterations: int) -> State:
         """The state `iterations` later, or the first one that is not finite."""

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from npga.problem import Problem
 from npga.solver._compiled import Buffers, CompiledNpga
-from npga.solver._loop import RESOLUTION, Leap, Meter
-from npga.solver._method import Iterate
-from npga.solver._state import State
-from npga.solver._stopping import GROWTH, SIZE, Snapshot
-from npga.solver._trace import Record, next_record
+from npga.solver._loop import Iterate, Leap, Meter
+from npga.solver._recursion import State
+from npga.solver._result import Record
+from npga.solver._stopping import Limits, Snapshot, next_record
 from npga.solver.kernels import _measure as found
 from npga.solver.kernels import _sweep as sweep
 from npga.solver.kernels._schedule import Agents
@@ -23,6 +22,8 @@ from npga.solver.kernels._schedule import Agents
 Array = NDArray[Any]
 # Python hears from the kernel this often: fast enough for Ctrl-C and a progress bar.
 _LEAP_SECONDS = 0.05
+# The limits that the sweep tests at each record, and those that no leap passes (time, by the length of a leap).
+SWEPT, COUNTED = ("tol", "gap_tol", "growth", "size"), ("max_iters", "max_rounds", "max_seconds")
 # The growth of lam is measured against its first iterations (see `Meter`), which are recorded one by one.
 _FIRST = 10
 _RESIDUALS, _SCALES = (found.RESIDUAL_X, found.RESIDUAL_Z), (found.SCALE_X, found.SCALE_Z)
@@ -46,7 +47,7 @@ def measuring_facts(problem: Problem, reference: Array | None) -> Array:
     return facts
 
 
-class CompiledMeter(Meter):
+class CompiledMeter(Meter[State]):
     """Measures states with one compiled call; the numbers of `Meter`, up to rounding."""
 
     def __init__(self, method: CompiledNpga, x0: Array, reference: Array | None) -> None:
@@ -78,47 +79,48 @@ class CompiledMeter(Meter):
 
     def _snapshot(self, iteration: int, rounds: int, row: Array, seconds: float) -> Snapshot:
         record = self._records([iteration], [rounds], row[None])[0]
-        if self._floor == (0.0, 0.0):
-            self._floor = (RESOLUTION * float(row[found.RESIDUAL_X]), RESOLUTION * float(row[found.RESIDUAL_Z]))
-        growth = self._relative_growth(iteration, float(row[found.LARGEST]), float(row[found.INCREMENT]))
+        self.yardstick.begin(float(row[found.RESIDUAL_X]), float(row[found.RESIDUAL_Z]))
+        growth = self.yardstick.growth(iteration, float(row[found.LARGEST]), float(row[found.INCREMENT]))
         return Snapshot(record, seconds, *growth)
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
         """One record for each row of findings."""
+        unit = self.yardstick
         x, z = (
             _divide(table[:, size], np.maximum(table[:, scale], least), table[:, size])
-            for size, scale, least in zip(_RESIDUALS, _SCALES, self._floor, strict=True)
+            for size, scale, least in zip(_RESIDUALS, _SCALES, (unit.floor_x, unit.floor_z), strict=True)
         )
         consensus = _divide(table[:, found.SPREAD], table[:, found.SIZE], np.zeros(len(table)))
-        gap = table[:, found.GAP] / self._distance
+        gap = table[:, found.GAP] / unit.distance
         columns = (gap, np.maximum(x, z), consensus, table[:, found.OBJECTIVE])
         return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
 
-    def leaps(self, tol: float | None, gap_tol: float | None, max_rounds: int | None) -> Leap | None:
+    def leaps(self, limits: Limits, record_every: int | None) -> Leap[State] | None:
         """A function that advances over many recorded iterations at once; None where single ones are long anyway."""
         method, order = self._method, self._method.order
-        if not isinstance(order, Agents) or order.threads > 1:
+        tested = limits.packed((*SWEPT, *COUNTED))
+        if not isinstance(order, Agents) or order.threads > 1 or tested is None:
             return None
 
-        def leap(state: State, max_iters: int, record_every: int | None) -> tuple[State, list[Record]]:
-            points = self._points(state, max_iters, max_rounds, record_every)
+        def leap(state: State) -> tuple[State, list[Record]]:
+            points = self._points(state, limits, record_every)
             if len(points) == 1:
                 return method.advance(state, int(points[0] - state.iteration)), []
-            limits = np.array([
-                -1.0 if tol is None else tol, -1.0 if gap_tol is None else gap_tol, *self._floor, self._distance,
-                self._increment or 1.0, self._size or 1.0, GROWTH, SIZE,
-            ])  # fmt: skip
-            return self._sweep(state, order, points, limits)
+            tol, gap_tol, growth, size = tested[: len(SWEPT)]
+            unit = self.yardstick
+            measured = (unit.floor_x, unit.floor_z, unit.distance, unit.increment or 1.0, unit.size or 1.0)
+            return self._sweep(state, order, points, np.array([tol, gap_tol, *measured, growth, size]))
 
         return leap
 
-    def _points(self, state: State, max_iters: int, max_rounds: int | None, every: int | None) -> Array:
+    def _points(self, state: State, limits: Limits, every: int | None) -> Array:
         """The next recorded iterations, about as many as fit into the time of a leap."""
         rounds, seconds = self._method.schedule.rounds, self._method.order.pace.seconds
+        max_iters, max_rounds = limits.max_iters, limits.max_rounds
         last = max_iters
         if max_rounds is not None and rounds:  # a leap ends at the first record with that many rounds
             last = min(last, state.iteration - (state.rounds - max_rounds) // rounds)
-        if state.iteration >= _FIRST and self._increment > 0.0 and seconds > 0.0:
+        if state.iteration >= _FIRST and self.yardstick.increment > 0.0 and seconds > 0.0:
             last = min(last, state.iteration + int(_LEAP_SECONDS / seconds))
         else:
             last = state.iteration

@@ -14,7 +14,7 @@ from npga.networks import Network, Version
 from npga.problem import Problem
 from npga.solver._batch import Batch, _chosen
 from npga.solver._compiled_meter import measuring_facts
-from npga.solver._state import State
+from npga.solver._recursion import State
 from npga.solver.kernels import _measure as found
 from npga.solver.kernels._elementwise import prepare_conj_prox, prepare_prox
 from npga.solver.kernels._lane_steps import ALPHA, LANES, Block, T, advance_block, measure_lanes

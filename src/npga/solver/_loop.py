@@ -1,30 +1,200 @@
-"""The loop: it alone counts, records, stops, reports and saves."""
+"""The loop, which alone counts, records, stops, reports and saves; and what it asks of a method."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npga.networks import Network, Version
 from npga.problem import Problem, residual
-from npga.solver._method import Iterate, Method
-from npga.solver._result import Status
-from npga.solver._stopping import Rule, Snapshot
-from npga.solver._trace import Record, Trace, next_record
+from npga.solver._result import Record, Status, Trace
+from npga.solver._stopping import Limits, Snapshot, next_record
+from npga.steps import Steps
+
+if TYPE_CHECKING:
+    from npga.solver._result import Result
 
 Array = NDArray[Any]
+
+
+# ------------------------------------------------------------------ what runs
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """What the loop reads of any method's state; a method that remembers more adds fields.
+
+    For all agents together x is (d,) and the dual arrays are (n, p), or (1, p) for a method with one dual vector; for
+    one agent they are (d_i,) and (p,).
+
+    Parameters
+    ----------
+    x, lam
+        Primal and dual iterates.
+    lam_prev
+        The dual iterate before; zero at the start.
+    Ax
+        Rows A_i x_i.
+    iteration, rounds
+        What has been done so far.
+    """
+
+    x: Array
+    lam: Array
+    lam_prev: Array
+    Ax: Array
+    iteration: int = field(default=0, kw_only=True)
+    rounds: int = field(default=0, kw_only=True)
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays by name, for a checkpoint; those of a tuple are numbered."""
+        found: dict[str, Array] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, tuple):
+                found |= {f"{item.name}{j}": array for j, array in enumerate(value)}
+            elif isinstance(value, np.ndarray):
+                found[item.name] = value
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], iteration: int, rounds: int) -> Self:
+        """The state that `arrays` was taken from."""
+        named: dict[str, Any] = {}
+        for item in fields(cls):
+            if item.name in arrays:
+                named[item.name] = arrays[item.name]
+            elif item.name not in ("iteration", "rounds"):
+                count = sum(name.rstrip("0123456789") == item.name for name in arrays)
+                named[item.name] = tuple(arrays[f"{item.name}{j}"] for j in range(count))
+        return cls(**named, iteration=iteration, rounds=rounds)
+
+
+S = TypeVar("S", bound=Iterate)
+
+
+class Method(ABC, Generic[S]):
+    """A method that solves P1 iteration by iteration: a start and a way to advance.
+
+    The loop meters every method alike. A new one states the attributes, writes `start` and `advance`, and gets a row
+    in the table of `npga.solver.methods`.
+
+    Attributes
+    ----------
+    name : str
+        What results and messages call it.
+    problem, network
+        What it solves, and where.
+    steps, version
+        Its step sizes, and its version if it is NPGA.
+    path : str
+        The implementation: "vectorised" (NumPy) or "compiled".
+    rounds : int
+        Communication rounds per iteration.
+    vectors : int
+        Vectors of length p that an agent sends to each neighbour in one round.
+    kind : type
+        Class of its states.
+    """
+
+    name: str
+    problem: Problem
+    network: Network
+    steps: Steps | None = None
+    version: Version | None = None
+    path: str = "vectorised"
+    rounds: int = 0
+    vectors: int = 1
+    kind: type[S]
+
+    @abstractmethod
+    def start(self, x0: Array, lam0: Array) -> S:
+        """The state before the first iteration, from x0 of shape (d,) and lam0 of shape (n, p)."""
+
+    @abstractmethod
+    def advance(self, state: S, iterations: int) -> S:
+        """The state some iterations later, or the first one that is not finite."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two runs must share so that one can go on where the other stopped."""
+        return {
+            "method": self.name,
+            "problem": self.problem.fingerprint,
+            "network": self.network.fingerprint(),
+            "steps": None if self.steps is None else asdict(self.steps),
+        }
+
+    def blame(self) -> str:
+        """What to reduce when the iterates diverge, as a sentence."""
+        return Status.DIVERGED.message
+
+    def go_on(self, earlier: Result) -> S:
+        """The state to go on from after an earlier result: its own where nothing has changed, else from x and lam."""
+        if isinstance(earlier.state, self.kind) and self._ran(earlier):
+            return replace(earlier.state, iteration=0, rounds=0)
+        return self.start(self.problem.join(earlier.x, "start.x"), self.problem.dual(earlier.lam, "start.lam"))
+
+    def _ran(self, earlier: Result) -> bool:
+        """Whether an earlier result comes from this very method on this problem and network."""
+        same = earlier.method == self.name and earlier.steps == self.steps
+        same = same and (earlier.network is self.network or earlier.network.fingerprint() == self.network.fingerprint())
+        return same and (earlier.problem is self.problem or earlier.problem.fingerprint == self.problem.fingerprint)
+
+    def meter(self, x0: Array, reference: Array | None) -> Meter[S]:
+        """What measures its states, from a start and perhaps a solution."""
+        return Meter(self.problem, x0, reference)
+
+
+# ------------------------------------------------------------------ what is measured
+
 Callback = Callable[[Record, Any], bool | None]
-Leap = Callable[[Any, int, int | None], tuple[Any, list[Record]]]
+Leap = Callable[[S], tuple[S, list[Record]]]
 
 # Residuals below this part of the first one are lost in the rounding of the first iterates.
 RESOLUTION = float(np.sqrt(np.finfo(np.float64).eps))
 
 
-class Meter:
+@dataclass
+class Yardstick:
+    """What a run is measured against, all of it found in its first iterations.
+
+    Parameters
+    ----------
+    distance
+        |x0 - x*|, for the gap.
+    floor_x, floor_z
+        Least scales of the two parts of the residual: what rounding can resolve of the first one.
+    increment, size
+        Largest change of lam, and largest lam, in the first ten records.
+    """
+
+    distance: float = 1.0
+    floor_x: float = 0.0
+    floor_z: float = 0.0
+    increment: float = 0.0
+    size: float = 0.0
+
+    def begin(self, absolute_x: float, absolute_z: float) -> None:
+        """Set the floors by the first residual that is not zero."""
+        if self.floor_x == self.floor_z == 0.0:
+            self.floor_x, self.floor_z = RESOLUTION * absolute_x, RESOLUTION * absolute_z
+
+    def growth(self, iteration: int, size: float, increment: float) -> tuple[float, float]:
+        """Increment and size of lam, relative to the first ones."""
+        if iteration <= 10 or self.increment == 0.0:
+            self.increment = max(self.increment, increment)
+            self.size = max(self.size, size)
+        return increment / (self.increment or 1.0), size / (self.size or 1.0)
+
+
+class Meter(Generic[S]):
     """Measures states of one run.
 
     Parameters
@@ -35,97 +205,84 @@ class Meter:
         Start, for the relative gap.
     reference
         Solution that the gap is measured to, or None.
+
+    Attributes
+    ----------
+    yardstick : Yardstick
+        What it remembers; a checkpoint must hold it so that a resumed run measures alike.
     """
 
     def __init__(self, problem: Problem, x0: Array, reference: Array | None) -> None:
         self.problem, self.reference = problem, reference
         distance = 1.0 if reference is None else float(np.linalg.norm(x0 - reference))
-        self._distance = distance or 1.0
-        self._floor = (0.0, 0.0)
-        self._increment = 0.0
-        self._size = 0.0
+        self.yardstick = Yardstick(distance or 1.0)
 
-    def memory(self) -> dict[str, float]:
-        """What a checkpoint must hold so that a resumed run measures alike."""
-        return {
-            "distance": self._distance, "floor_x": self._floor[0], "floor_z": self._floor[1],
-            "increment": self._increment, "size": self._size,
-        }  # fmt: skip
-
-    def restore(self, memory: dict[str, float]) -> None:
-        """Take over the memory of an earlier run."""
-        self._distance, self._increment, self._size = (memory[k] for k in ("distance", "increment", "size"))
-        self._floor = (memory["floor_x"], memory["floor_z"])
-
-    def measure(self, state: Iterate, seconds: float) -> Snapshot:
+    def measure(self, state: S, seconds: float) -> Snapshot:
         """The snapshot of a state."""
         with np.errstate(over="ignore", invalid="ignore"):
             return Snapshot(self._record(state), seconds, *self._growth(state))
 
-    def leaps(self, tol: float | None, gap_tol: float | None, max_rounds: int | None) -> Leap | None:  # noqa: ARG002
-        """What `run` may use to pass over several records at once; nothing here."""
+    def leaps(self, limits: Limits, record_every: int | None) -> Leap[S] | None:  # noqa: ARG002
+        """What may pass over several records at once, or None; nothing here.
+
+        A leap takes a state to a later one, before which no limit is reached at any record, and returns the records
+        between the two. The limits that a kernel knows come from `Limits.packed`.
+        """
         return None
 
-    def _record(self, state: Iterate) -> Record:
+    def _record(self, state: S) -> Record:
+        problem, unit = self.problem, self.yardstick
         mean = state.lam.mean(axis=0)
-        found = residual(self.problem, state.x, state.Ax, mean, self._floor)
-        if self._floor == (0.0, 0.0):
-            self._floor = (RESOLUTION * found.absolute[0], RESOLUTION * found.absolute[1])
+        found = residual(problem, state.x, state.Ax, mean, (unit.floor_x, unit.floor_z))
+        unit.begin(*found.absolute)
         size = float(np.linalg.norm(state.lam))
         spread = float(np.linalg.norm(state.lam - mean))
         gap = np.nan
         if self.reference is not None:
-            gap = float(np.linalg.norm(state.x - self.reference)) / self._distance
-        problem = self.problem
+            gap = float(np.linalg.norm(state.x - self.reference)) / unit.distance
         objective = float(problem.f(state.x) + problem.g(state.x))
         if not problem.h.is_indicator:
             objective += float(problem.h(state.Ax.sum(axis=0)))
         return Record(state.iteration, state.rounds, gap, found.kkt, spread / size if size else 0.0, objective)
 
-    def _growth(self, state: Iterate) -> tuple[float, float]:
-        """Increment and size of lam, relative to the largest of the first ten."""
+    def _growth(self, state: S) -> tuple[float, float]:
         size = float(np.abs(state.lam).max(initial=0.0))
         increment = float(np.abs(state.lam - state.lam_prev).max(initial=0.0))
-        return self._relative_growth(state.iteration, size, increment)
+        return self.yardstick.growth(state.iteration, size, increment)
 
-    def _relative_growth(self, iteration: int, size: float, increment: float) -> tuple[float, float]:
-        if iteration <= 10 or self._increment == 0.0:
-            self._increment = max(self._increment, increment)
-            self._size = max(self._size, size)
-        return increment / (self._increment or 1.0), size / (self._size or 1.0)
+
+# ------------------------------------------------------------------ the loop
 
 
 @dataclass
-class Run:
+class Run(Generic[S]):
     """A run in progress: what the loop returns and what a checkpoint holds."""
 
-    state: Any
+    state: S
     trace: Trace = field(default_factory=Trace)
     status: Status = Status.MAX_ITERS
     seconds: float = 0.0
 
 
 def run(
-    method: Method,
-    meter: Meter,
-    begun: Run,
+    method: Method[S],
+    meter: Meter[S],
+    begun: Run[S],
+    limits: Limits,
     *,
-    max_iters: int,
-    rules: Sequence[Rule],
     record_every: int | None = None,
     callback: Callback | None = None,
-    observers: Sequence[Callable[[Run], None]] = (),
-    leap: Leap | None = None,
-) -> Run:
-    """Advance `method` until a rule says stop.
+    observers: Sequence[Callable[[Run[Any]], None]] = (),
+) -> Run[S]:
+    """Advance `method` until a limit is reached.
 
     A state is measured, recorded and tested at the iterations that `next_record` names and at the last one; the
     callback is called with each record and may return True to stop. Ctrl-C ends the run at the last whole state.
-    Where nobody wants to see every record at once, `leap(state, max_iters, record_every)` may pass over several: it
-    returns a later state, at which alone a rule may fire, and the records before it.
+    Where nobody wants to see every record at once, the meter may leap over several (see `Meter.leaps`).
     """
     clock = time.perf_counter() - begun.seconds
     current = begun
+    leap = meter.leaps(limits, record_every) if callback is None else None
     try:
         while True:
             state = current.state
@@ -133,19 +290,19 @@ def run(
                 current.seconds = time.perf_counter() - clock
                 snapshot = meter.measure(state, current.seconds)
                 current.trace.append(snapshot.record)
-                current.status = next((s for rule in rules if (s := rule(snapshot))), Status.MAX_ITERS)
+                current.status = limits.verdict(snapshot) or Status.MAX_ITERS
                 for observe in observers:
                     observe(current)
                 if callback is not None and callback(snapshot.record, state):
                     current.status = Status.INTERRUPTED
-            if current.status is not Status.MAX_ITERS or state.iteration >= max_iters:
+            if current.status is not Status.MAX_ITERS or state.iteration >= limits.max_iters:
                 return current
-            if leap is not None and callback is None:
-                current.state, passed = leap(state, max_iters, record_every)
+            if leap is not None:
+                current.state, passed = leap(state)
                 for record in passed:
                     current.trace.append(record)
                 continue
-            until = min(next_record(state.iteration, record_every), max_iters)
+            until = min(next_record(state.iteration, record_every), limits.max_iters)
             current.state = method.advance(state, until - state.iteration)
     except KeyboardInterrupt:
         current.status = Status.INTERRUPTED

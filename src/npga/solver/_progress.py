@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from npga.errors import MissingExtraError
 from npga.solver._loop import Run
 
 
 @contextmanager
-def progress_bar(name: str, tol: float | None, max_iters: int, enabled: bool) -> Iterator[list[Callable[[Run], None]]]:
+def progress_bar(
+    name: str, tol: float | None, max_iters: int, enabled: bool
+) -> Iterator[list[Callable[[Run[Any]], None]]]:
     """Observers that show how far log10 of the residual has come on its way to `tol`; none when not enabled."""
     if not enabled:
         yield []
@@ -29,7 +32,7 @@ def progress_bar(name: str, tol: float | None, max_iters: int, enabled: bool) ->
     with Progress(*columns) as bar:
         task = bar.add_task(name, total=1.0, work="")
 
-        def observe(run: Run) -> None:
+        def observe(run: Run[Any]) -> None:
             record = run.trace[-1]
             done = record.iteration / max(max_iters, 1)
             if tol and 0.0 < record.kkt < 1.0 and tol < 1.0:

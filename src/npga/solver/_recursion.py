@@ -1,4 +1,4 @@
-"""The recursion of NPGA, written once.
+"""The recursion of NPGA, its state, and all agents at once in NumPy.
 
 Equation (npga) of Li and Su (2024) with u = B y + C lam,
 
@@ -15,22 +15,60 @@ adds to its sum over the agents would be divided by beta in the coupling constra
 It is a generator: whenever a product with the network is needed it yields ``(u, op)`` and is sent K u, where
 (K u)_i = sum_j w_ij (u_i - u_j). It does not know whether u is the (n, p) array of all agents or the p-vector of a
 single one, so the vectorised solver, the single agent and every engine that carries messages run these same lines.
+The compiled core has its own form of them, tested against these.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.networks import Schedule
-from npga.solver._state import State
+from npga.networks import Gossip, Network, Schedule, Version, drive
+from npga.problem import Problem
+from npga.solver._loop import Iterate, Method
 from npga.steps import Steps
+
+if TYPE_CHECKING:
+    from npga.solver._result import Result
 
 Array = NDArray[Any]
 Request = tuple[Array | None, str]
+
+
+@dataclass(frozen=True)
+class State(Iterate):
+    """Everything that iteration k + 1 needs from iteration k; nothing else is remembered.
+
+    Parameters
+    ----------
+    v
+        The dual iterate before it is combined with the neighbours' and passed through the prox; zero at the start.
+    u
+        What was subtracted in v = lam_prev - u + beta A x_hat: u = B y + C lam of the iteration before.
+    kept
+        K v, K^2 v, ... that the combination with D has already paid for.
+    """
+
+    v: Array
+    u: Array
+    kept: tuple[Array, ...] = ()
+
+
+def start(x0: Array, lam0: Array, Ax0: Array, kept: int, z0: Array | None = None) -> State:
+    """The state before the first iteration.
+
+    With v = 0, lam_prev = 0 and u = z0 the first correction makes u = C lam0 + z0, as the paper's equation (npga) with
+    B y0 = z0 wants it; the paper starts from y0 = 0.
+    """
+    zero = np.zeros_like(lam0)
+    return State(x0, lam0, zero, Ax0, v=zero, u=zero if z0 is None else z0, kept=(zero,) * kept)
 
 
 class Matrix(Protocol):
@@ -84,11 +122,12 @@ def iterate(
 
     Dv, kept = yield from schedule.combine(v)
     lam = own.h.conj_prox(Dv, beta / own.n)
-    return State(x, lam, state.lam, v, u, Ax, kept, state.iteration + 1, state.rounds + schedule.rounds)
+    done = {"iteration": state.iteration + 1, "rounds": state.rounds + schedule.rounds}
+    return State(x, lam, state.lam, Ax, v=v, u=u, kept=kept, **done)
 
 
 def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request, Array, Array]:
-    """Z = B y after a state's last iteration, which a run under other steps can go on from.
+    """The memory z = B y after a state's last iteration, which a run under other steps can go on from.
 
     u = z_prev + C lam_prev was used in v, and the iteration left z = z_prev + gamma B^2 v. Costs the rounds of a
     correction.
@@ -96,3 +135,82 @@ def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request,
     mixed = yield from schedule.correction(state.lam_prev, state.v, state.kept, -gamma)
     result: Array = state.u - mixed
     return result
+
+
+class Npga(Method[State]):
+    """NPGA for all agents at once (NumPy)."""
+
+    kind = State
+
+    def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
+        steps.single_alpha("npga.solve")
+        self.problem, self.network = problem, network
+        self.name = version.name
+        self.steps: Steps = steps
+        self.version: Version = version
+        self.schedule = version.schedule(steps.beta)
+        self.rounds = self.schedule.rounds
+        self.exchange = Gossip(network, version, self.schedule)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What two runs must share so that one can go on where the other stopped."""
+        return super().identity | {"method": "npga", "version": f"{self.version.name} {self._mixing_digest()}"}
+
+    def _mixing_digest(self) -> str:
+        digest = hashlib.blake2b(repr(sorted(vars(self.schedule).items())).encode(), digest_size=8)
+        for op in self.schedule.ops:
+            digest.update(self.version.edge_weights(self.network, op).tobytes())
+        return digest.hexdigest()
+
+    def start(self, x0: Array, lam0: Array, z_over_beta: Array | None = None) -> State:
+        """The state before the first iteration; z_over_beta carries the memory of an earlier run."""
+        z0 = None if z_over_beta is None else self.steps.beta * z_over_beta
+        return start(x0, lam0, self.problem.A.apply(x0), self.schedule.kept_size, z0)
+
+    def memory(self, state: Iterate) -> Array:
+        """z / beta after a state of this method, for a run that goes on under other steps.
+
+        At the solution it is A_i x_i minus the mean of these, whatever the steps; that stands in for it after another
+        method.
+        """
+        if not isinstance(state, State):
+            return np.asarray(state.Ax - state.Ax.mean(axis=0))
+        return drive(memory(self.schedule, self.steps.gamma, state), self.exchange) / self.steps.beta
+
+    def go_on(self, earlier: Result) -> State:
+        """The state of an earlier result, as it is where nothing has changed, else carried over to these steps."""
+        old = self
+        if earlier.version is not None and earlier.steps is not None:
+            old = Npga(earlier.problem, earlier.network, earlier.version, earlier.steps)
+            unchanged = all(getattr(old, name) is getattr(self, name) for name in ("problem", "network", "version"))
+            same = (unchanged and old.steps == self.steps) or old.identity == self.identity
+            if same and isinstance(earlier.state, State):
+                return replace(earlier.state, iteration=0, rounds=0)
+        x = self.problem.join(earlier.x, "start.x")
+        lam = self.problem.dual(earlier.lam, "start.lam")
+        return self.start(x, lam, old.memory(earlier.state))
+
+    def advance(self, state: State, iterations: int) -> State:
+        """The state `iterations` later, or the first one that is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(iterations):
+                state = drive(iterate(self.problem, self.steps, self.schedule, state), self.exchange)
+                if not np.isfinite(state.lam.sum()):
+                    break
+        return state
+
+    def blame(self) -> str:
+        """The step that is furthest beyond its classical limit."""
+        steps, problem = self.steps, self.problem
+        dual = steps.alpha * steps.beta * problem.sigma**2
+        limits = {
+            "alpha": (steps.alpha * problem.l / 2, "the limit of gradient descent is 2/l"),
+            "beta": (dual, "alpha beta sigma^2 should stay below 1"),
+            "gamma": (steps.gamma, "the theorems ask for gamma < 1"),
+        }
+        name = max(limits, key=lambda key: limits[key][0] if np.isfinite(limits[key][0]) else 0.0)
+        return (
+            f"The iterates grow without bound: reduce {name} (now {getattr(steps, name):.3g}; {limits[name][1]}, "
+            f"here l = {problem.l:.3g}, sigma = {problem.sigma:.3g}), or try network.lazy()."
+        )

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from npga.errors import FunctionError, ProblemError
 from npga.problem import Problem, residual
+from npga.solver._pga import coupling_norm
 
 Array = NDArray[Any]
 
@@ -131,11 +131,7 @@ class _Central:
     def _norm(self) -> float:
         if isinstance(self.A, np.ndarray):
             return float(np.linalg.norm(self.A, 2))
-        gram = LinearOperator(
-            (self.problem.p,) * 2, matvec=lambda z: self.apply(self.adjoint(np.ravel(z))), dtype=np.float64
-        )
-        start = np.random.default_rng(0).standard_normal(self.problem.p)
-        return float(np.sqrt(eigsh(gram, k=1, v0=start, tol=1e-6, return_eigenvectors=False)[0]))
+        return coupling_norm(self.problem)
 
     def kkt(self, x: Array, lam: Array) -> float:
         found = residual(self.problem, x, self.problem.A.apply(x), lam).kkt

@@ -1,19 +1,23 @@
-"""How a run ended, and everything it found."""
+"""How a run ended, what was recorded on its way, and everything it found."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npga.errors import InputError
+from npga.extras import load
 from npga.networks import Network, Version
 from npga.problem import Problem
-from npga.solver._state import State
-from npga.solver._trace import Trace
 from npga.steps import Steps
+
+if TYPE_CHECKING:
+    from npga.solver._loop import Iterate
 
 Array = NDArray[Any]
 
@@ -50,13 +54,87 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True)
+class Record:
+    """One line of the trace.
+
+    Parameters
+    ----------
+    iteration, round
+        Work done so far.
+    gap
+        |x - x*| / |x0 - x*|, nan without a reference.
+    kkt
+        Scale-free residual of the optimality conditions at (x, mean of lam).
+    consensus
+        |lam_i - mean| over all agents, relative to the size of lam.
+    objective
+        f + g + h; f + g alone when h is an indicator, whose violation is part of `kkt`.
+    """
+
+    iteration: int
+    round: int
+    gap: float
+    kkt: float
+    consensus: float
+    objective: float
+
+
+COLUMNS = tuple(item.name for item in fields(Record))
+
+
+class Trace:
+    """The recorded lines of a run, column by column.
+
+    ``trace["kkt"]`` and ``trace.kkt`` are arrays, ``trace[-1]`` is the last record, ``trace.to_pandas()`` a data
+    frame.
+    """
+
+    def __init__(self, records: list[Record] | None = None) -> None:
+        self._records = list(records or [])
+
+    def append(self, record: Record) -> None:
+        """Add a line."""
+        self._records.append(record)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __getitem__(self, key: int | str) -> Any:
+        if isinstance(key, str):
+            if key not in COLUMNS:
+                raise InputError(f"the trace has no column {key!r}; expected one of {', '.join(COLUMNS)}")
+            return np.array([getattr(record, key) for record in self._records])
+        return self._records[key]
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name in COLUMNS:
+            column: NDArray[Any] = self[name]
+            return column
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} records of {', '.join(COLUMNS)})"
+
+    def to_dict(self) -> dict[str, NDArray[Any]]:
+        """The columns by name."""
+        return {name: self[name] for name in COLUMNS}
+
+    def to_pandas(self) -> Any:
+        """The columns as a pandas DataFrame."""
+        return load("pandas", "pandas", "Trace.to_pandas()").DataFrame(self.to_dict())
+
+
+@dataclass(frozen=True)
 class Result:
     """The outcome of a run.
 
     Parameters
     ----------
     x, lam
-        Final primal (d,) and dual (n, p) iterates.
+        Final primal (d,) and dual (n, p) iterates; a method with one dual vector has it in every row.
     blocks
         The per-agent parts of x.
     status, message
@@ -92,7 +170,7 @@ class Result:
     steps: Steps | None
     version: Version | None
     path: str
-    state: State = field(repr=False)
+    state: Iterate = field(repr=False)
     problem: Problem = field(repr=False)
     network: Network = field(repr=False)
 

@@ -1,14 +1,25 @@
-"""Stopping rules: each looks at one snapshot of a run and says why to stop, or nothing."""
+"""When a run is looked at, and why it stops.
+
+`Limits` is the one record of what a run may do: the rules below read it, kernels get its fields by name through
+`Limits.packed`, and a run that is made of several pieces passes on what is `left` of it. A new rule is a field of
+`Limits` and an entry of its `rules`; where a kernel does not know the field, the run does without that kernel's
+leaps, so that no rule is met late.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.solver._result import Status
-from npga.solver._trace import Record
+from npga.solver._result import Record, Status
 
 
 @dataclass(frozen=True)
@@ -33,61 +44,128 @@ class Snapshot:
     size: float
 
 
-Rule = Callable[[Snapshot], Status | None]
+@dataclass(frozen=True)
+class Rule:
+    """One reason to stop.
+
+    Parameters
+    ----------
+    limits
+        The fields of `Limits` that it reads; the rule is off where one of them is None.
+    status
+        How the run ends.
+    fires
+        Whether it ends here.
+    """
+
+    limits: tuple[str, ...]
+    status: Status
+    fires: Callable[[Snapshot, Any], bool]
 
 
-def residual_below(tol: float) -> Rule:
-    """Converged when the residual of the optimality conditions is at most `tol`."""
-    return lambda snapshot: Status.CONVERGED if snapshot.record.kkt <= tol else None
+def _diverging(at: Snapshot, to: Limits) -> bool:
+    finite = math.isfinite(at.growth) and math.isfinite(at.size)
+    return not finite or (at.growth > to.growth and at.size > to.size)
 
 
-def gap_below(tol: float) -> Rule:
-    """Converged when the gap to the reference is at most `tol`."""
-    return lambda snapshot: Status.CONVERGED if snapshot.record.gap <= tol else None
+@dataclass(frozen=True)
+class Limits:
+    """How far a run may go; None switches a limit off.
+
+    Parameters
+    ----------
+    tol
+        Converged when the residual of the optimality conditions is at most this.
+    gap_tol
+        Converged when the gap to the reference is at most this.
+    max_iters, max_rounds, max_seconds
+        Iterations, communication rounds and wall time.
+    growth, size
+        A run that converges has increments of lam that level off. It is given up when they have grown to `growth`
+        times the first ones while lam itself has grown to `size` times its start, or when they are not numbers.
+    """
+
+    tol: float | None = 1e-8
+    gap_tol: float | None = None
+    max_iters: int = 100_000
+    max_rounds: int | None = None
+    max_seconds: float | None = None
+    growth: float = 1e8
+    size: float = 1e4
+
+    # In the order in which they are asked.
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(("growth", "size"), Status.DIVERGED, _diverging),
+        Rule(("tol",), Status.CONVERGED, lambda at, to: at.record.kkt <= to.tol),
+        Rule(("gap_tol",), Status.CONVERGED, lambda at, to: at.record.gap <= to.gap_tol),
+        Rule(("max_rounds",), Status.MAX_ROUNDS, lambda at, to: at.record.round >= to.max_rounds),
+        Rule(("max_seconds",), Status.MAX_SECONDS, lambda at, to: at.seconds >= to.max_seconds),
+        Rule(("max_iters",), Status.MAX_ITERS, lambda at, to: at.record.iteration >= to.max_iters),
+    )
+
+    def __post_init__(self) -> None:
+        whole_number("max_iters", self.max_iters, 0)
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if value is not None and not (isinstance(value, (int, float)) and value >= 0):
+                raise InputError(f"{item.name} is {value!r}; expected a number >= 0, or None to switch it off")
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The fields that are not switched off."""
+        return tuple(item.name for item in fields(self) if getattr(self, item.name) is not None)
+
+    @cached_property
+    def _asked(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.rules if set(self.active).issuperset(rule.limits))
+
+    def verdict(self, snapshot: Snapshot) -> Status | None:
+        """Why the run stops here, or None if it goes on."""
+        return next((rule.status for rule in self._asked if rule.fires(snapshot, self)), None)
+
+    def packed(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+        """The named fields as an array for a kernel that tests them, -1 for what is off; None where one is missing.
+
+        A kernel that does not know every active field must not run past a record: it would stop late.
+        """
+        if not set(names) >= set(self.active):
+            return None
+        values = (getattr(self, name) for name in names)
+        return np.array([-1.0 if value is None else float(value) for value in values])
+
+    def left(self, iterations: int = 0, rounds: int = 0, seconds: float = 0.0, scale: float = 1.0) -> Self:
+        """What remains after some work, for a piece of the run whose gap is measured in units of `scale`."""
+        return replace(
+            self,
+            max_iters=max(self.max_iters - iterations, 0),
+            max_rounds=None if self.max_rounds is None else max(self.max_rounds - rounds, 0),
+            max_seconds=None if self.max_seconds is None else max(self.max_seconds - seconds, 0.0),
+            gap_tol=None if self.gap_tol is None else self.gap_tol / scale,
+        )
 
 
-def rounds_reached(limit: int) -> Rule:
-    """Stop when another iteration could not be paid for."""
-    return lambda snapshot: Status.MAX_ROUNDS if snapshot.record.round >= limit else None
+def whole_number(name: str, value: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} is {value!r}; expected a whole number >= {least}")
 
 
-def seconds_passed(limit: float) -> Rule:
-    """Stop after `limit` seconds."""
-    return lambda snapshot: Status.MAX_SECONDS if snapshot.seconds >= limit else None
+# Recorded iterations: the distance grows by a tenth of the iteration, up to this much.
+_LONGEST = 2000
+_GRID = [0]
+while _GRID[-1] < 10 * _LONGEST:
+    _GRID.append(_GRID[-1] + max(1, _GRID[-1] // 10))
 
 
-# A run that converges has increments that level off; only one that is hopeless lets them grow eight orders of
-# magnitude beyond its first ones while lam itself has left its start far behind.
-GROWTH = 1e8
-SIZE = 1e4
+def next_record(iteration: int, every: int | None) -> int:
+    """The next iteration that is recorded and tested for stopping.
 
-
-def diverging(snapshot: Snapshot) -> Status | None:
-    """Stop when the increments of lam explode or are no longer numbers."""
-    finite = math.isfinite(snapshot.growth) and math.isfinite(snapshot.size)
-    hopeless = not finite or (snapshot.growth > GROWTH and snapshot.size > SIZE)
-    return Status.DIVERGED if hopeless else None
-
-
-def rules(
-    tol: float | None, gap_tol: float | None, max_rounds: int | None, max_seconds: float | None
-) -> Sequence[Rule]:
-    """The rules of `npga.solve`, in the order in which they are asked."""
-    for name, value in (
-        ("tol", tol),
-        ("gap_tol", gap_tol),
-        ("max_rounds", max_rounds),
-        ("max_seconds", max_seconds),
-    ):
-        if value is not None and not (isinstance(value, (int, float)) and value >= 0):
-            raise InputError(f"{name} is {value!r}; expected a number >= 0, or None to switch it off")
-    chosen: list[Rule] = [diverging]
-    if tol is not None:
-        chosen.append(residual_below(tol))
-    if gap_tol is not None:
-        chosen.append(gap_below(gap_tol))
-    if max_rounds is not None:
-        chosen.append(rounds_reached(max_rounds))
-    if max_seconds is not None:
-        chosen.append(seconds_passed(max_seconds))
-    return chosen
+    By default the distance grows with the iteration by a tenth, so that measuring costs a few percent of the run and
+    a stop comes at most ten percent late; with `every` it is constant. The grid is the same wherever a run
+    was interrupted.
+    """
+    if every is not None:
+        return (iteration // every + 1) * every
+    if iteration < _GRID[-1]:
+        return _GRID[bisect_right(_GRID, iteration)]
+    return iteration + _LONGEST - (iteration - _GRID[-1]) % _LONGEST

@@ -24,7 +24,7 @@ from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
-from npga.solver import Npga, Record, Result, Run, Status, Trace, conclude
+from npga.solver import Method, Npga, Record, Result, Run, Status, Trace, conclude
 from npga.solver import solve as solve_with
 from npga.steps import Steps
 from npga.theory import Certificate, certify
@@ -113,6 +113,7 @@ def solve(
     version: str | Version | None = None,
     steps: Steps | None = None,
     *,
+    method: str | Method[Any] = "npga",
     seed: int = 0,
     **options: Unpack[Options],
 ) -> Solution:
@@ -127,6 +128,8 @@ def solve(
     steps
         Step sizes. When not given they are found by a short search and watched on the way; the result says what was
         tried, what it cost, and which steps ran last.
+    method
+        A name of the table `npga.methods()`, or a `Method` of your own; it chooses its steps where none are given.
     seed
         Of that search; the same seed gives the same bits.
     **options
@@ -141,6 +144,8 @@ def solve(
     Solution
         x, lam, status, trace, counts, and on demand the certificate.
     """
+    if method != "npga":
+        return _solution(solve_with(problem, network, version, steps, method=method, **options), None)
     if steps is not None:
         if version is None:
             raise InputError("steps were given without a version; steps belong to one: pass version= as well")

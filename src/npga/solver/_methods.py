@@ -1,0 +1,198 @@
+"""The methods that run in the loop: one table row for each, and the choice of an implementation."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from npga.errors import InputError, nearest
+from npga.networks import Network, Version
+from npga.networks import version as find_version
+from npga.problem import Problem
+from npga.solver._loop import Method
+from npga.solver._pga import Pga, safe_steps
+from npga.solver._recursion import Npga
+from npga.steps import Steps, with_fixed
+
+PATHS = ("auto", "compiled", "vectorised")
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method.
+
+    Parameters
+    ----------
+    name
+        What to pass as ``npga.solve(..., method=name)``.
+    solves
+        The problems that it solves.
+    rounds, vectors
+        Communication rounds per iteration, and vectors of length p that each agent sends to a neighbour per
+        iteration.
+    inside
+        What is solved inside an iteration.
+    reference
+        Where it was published.
+    make
+        The method for a problem, a network and steps; None for NPGA, which also has a version.
+    choose
+        Steps for a problem where none are given, or None where they must be.
+    refuses
+        Why a problem is not one that it solves, as a sentence, or None.
+    """
+
+    name: str
+    solves: str
+    rounds: str
+    vectors: str
+    inside: str
+    reference: str
+    make: Callable[[Problem, Network, Steps], Method[Any]] | None = None
+    choose: Callable[[Problem], Steps] | None = None
+    refuses: Callable[[Problem], str | None] = lambda problem: None  # noqa: ARG005
+
+
+METHODS: dict[str, MethodRow] = {
+    row.name: row
+    for row in (
+        MethodRow(
+            name="npga",
+            solves="all of P1, decentralised; ten versions, see npga.versions()",
+            rounds="1 or 2",
+            vectors="1 or 2",
+            inside="nothing",
+            reference="Li & Su 2024",
+        ),
+        MethodRow(
+            name="pga",
+            solves="all of P1, in one place",
+            rounds="0",
+            vectors="0",
+            inside="nothing",
+            reference="Chambolle & Pock 2011; Condat 2013; equation (pga) of Li & Su 2024",
+            make=Pga,
+            choose=safe_steps,
+        ),
+    )
+}
+
+
+def methods() -> MethodTable:
+    """Return the table of methods that `npga.solve(..., method=...)` runs."""
+    return MethodTable(tuple(METHODS.values()))
+
+
+class MethodTable(Sequence[MethodRow]):
+    """A sequence of methods that prints as a table."""
+
+    _COLUMNS = ("name", "solves", "rounds", "vectors", "inside", "reference")
+
+    def __init__(self, rows: Sequence[MethodRow]) -> None:
+        self._rows = tuple(rows)
+
+    @overload
+    def __getitem__(self, index: int) -> MethodRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> MethodTable: ...
+    def __getitem__(self, index: int | slice) -> MethodRow | MethodTable:
+        return MethodTable(self._rows[index]) if isinstance(index, slice) else self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[MethodRow]:
+        return iter(self._rows)
+
+    def to_dicts(self) -> list[dict[str, str]]:
+        """One dictionary per row, ready for pandas.DataFrame or json."""
+        return [{name: getattr(row, name) for name in self._COLUMNS} for row in self._rows]
+
+    def __repr__(self) -> str:
+        lines = [self._COLUMNS, *(tuple(row.values()) for row in self.to_dicts())]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
+        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:]])
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(tuple(row.values()), "td") for row in self.to_dicts())
+        return f"<table><thead>{line(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def build(
+    method: str | Method[Any],
+    problem: Problem,
+    network: Network,
+    version: str | Version | None,
+    steps: Steps | None,
+    path: str,
+) -> Method[Any]:
+    """The method that `solve` was asked for; what it cannot solve is refused."""
+    if steps is not None and not isinstance(steps, Steps):
+        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)")
+    if isinstance(method, Method):
+        return _given(method, problem, network, version, steps)
+    if method == "npga":
+        if version is None or steps is None:
+            raise InputError("a version and steps are needed here; npga.solve finds them where they are not given")
+        chosen = find_version(version)
+        steps = with_fixed(steps, chosen.fixed, chosen.name)
+        problem.expect(network)
+        return method_for(problem, network, chosen, steps, path)
+    row = METHODS.get(method) if isinstance(method, str) else None
+    if row is None or row.make is None:
+        raise InputError(f"method {method!r} is unknown; {nearest(str(method), METHODS)}")
+    if version is not None:
+        raise InputError(f"version = {version!r} arrived for the method {row.name}, which has none; leave it out")
+    if path not in ("auto", "vectorised"):
+        raise InputError(f'path is {path!r}, but {row.name} has no kernel; use path="auto" or path="vectorised"')
+    problem.expect(network)
+    why = row.refuses(problem)
+    if why is not None:
+        raise InputError(f"{row.name} cannot solve this problem: {why}; npga.methods() says what each method solves")
+    if steps is None and row.choose is None:
+        raise InputError(f"{row.name} needs steps; pass steps=npga.Steps(alpha=, beta=, ...)")
+    return row.make(problem, network, steps or row.choose(problem))  # type: ignore[misc]
+
+
+def _given(
+    method: Method[Any], problem: Problem, network: Network, version: str | Version | None, steps: Steps | None
+) -> Method[Any]:
+    """A method object as it is, if nothing else was said about it."""
+    if method.problem is not problem or method.network is not network:
+        raise InputError(f"{method.name} was made for another problem or network; expected those that it holds")
+    if version is not None or steps is not None:
+        raise InputError(
+            f"{method.name} was given as an object, which has its steps already; leave version and steps out"
+        )
+    return method
+
+
+def method_for(problem: Problem, network: Network, version: Version, steps: Steps, path: str = "auto") -> Npga:
+    """NPGA by the path that was asked for; "auto" is compiled where that is possible.
+
+    Functions of `npga.functions` except `Custom` (and except `Quadratic` and `LeastSquares` as g or h), dense and
+    sparse matrices, and versions given by polynomials are compiled.
+    """
+    if path not in PATHS:
+        raise InputError(f"path is {path!r}; expected one of {', '.join(PATHS)}")
+    if path == "vectorised":
+        return Npga(problem, network, version, steps)
+    # Numba is imported when it is first needed, so that `import npga` is quick.
+    from npga.solver._compiled import CompiledNpga
+    from npga.solver.kernels._lower import UnsupportedError
+
+    try:
+        return CompiledNpga(problem, network, version, steps)
+    except UnsupportedError as culprit:
+        if path == "compiled":
+            raise InputError(
+                f'path="compiled" was asked for, but {culprit}, which has no kernel; use path="auto" or '
+                'path="vectorised"'
+            ) from None
+        return Npga(problem, network, version, steps)
