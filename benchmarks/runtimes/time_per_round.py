@@ -29,8 +29,7 @@ import numpy as np
 
 import npga
 from npga import functions as fn
-from npga.runtimes import Party, keygen, read_job, write_job
-from npga.runtimes._frame import Kind
+from npga.runtimes import Kind, Party, keygen, read_job, write_job
 from npga.runtimes._launch import find_mpiexec
 
 PINNED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -76,10 +75,10 @@ def measure(party: Party, bare, blocks: int, rounds: int) -> list[dict[str, floa
 
 def mpi_rank(job: Path, blocks: int, rounds: int) -> None:
     """One rank of the MPI measurement; rank 0 prints."""
-    from npga.runtimes._command import Command
+    from npga.runtimes._process import PartyOptions
     from npga.runtimes.mpi import party as build
 
-    party = build(read_job(job), Command(job, None, False, False, None, None))
+    party = build(read_job(job), PartyOptions(job, None, False, False, None, None))
     party.link.open(party._hello())
     graph, me = party.link._graph, party.me
     mine, theirs = np.ones(party.job.p), np.ones((len(party.job.network.neighbors(me)), party.job.p))

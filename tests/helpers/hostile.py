@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from npga.runtimes import Party, read_job
-from npga.runtimes._frame import HEADER_SIZE, Kind
+from npga.runtimes import Kind, Party, read_job
+from npga.runtimes._wire import HEADER_SIZE
 from npga.runtimes.net import GrpcLink
 
 _RUN, _SENDER, _LENGTH, _ROUND = slice(8, 16), slice(16, 20), slice(20, 24), slice(24, 32)

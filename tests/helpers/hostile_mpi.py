@@ -11,11 +11,10 @@ import numpy as np
 
 from helpers.hostile import misbehave
 from npga.errors import NpgaError
-from npga.runtimes import read_job
-from npga.runtimes._command import Command
-from npga.runtimes._frame import HEADER_SIZE, Kind, header
-from npga.runtimes._mpi_plan import Plan
-from npga.runtimes.mpi import party
+from npga.runtimes import Kind, read_job
+from npga.runtimes._process import PartyOptions
+from npga.runtimes._wire import HEADER_SIZE, header
+from npga.runtimes.mpi import RepeatedCollective, party
 
 AT, VILLAIN = 17, 2
 
@@ -36,24 +35,24 @@ def spoil(row, due, fault):
 
 def main():
     path, out, fault = sys.argv[1:]
-    rank = party(read_job(path), Command(Path(path), Path(out), False, False, None, None))
-    honest = Plan.start
+    rank = party(read_job(path), PartyOptions(Path(path), Path(out), False, False, None, None))
+    honest = RepeatedCollective.start
 
-    def start(plan, number, vectors):
-        if rank.me != VILLAIN or number != AT or plan._ours._due.kind is not Kind.DATA:
-            return honest(plan, number, vectors)
+    def start(collective, number, vectors):
+        if rank.me != VILLAIN or number != AT or collective._ours._due.kind is not Kind.DATA:
+            return honest(collective, number, vectors)
         if fault in ("kill", "freeze", "silent", "crash"):
             misbehave(fault)
-        request, due = plan.request, plan._ours._due._replace(sender=VILLAIN, round=AT)
+        request, due = collective.request, collective._ours._due._replace(sender=VILLAIN, round=AT)
 
         def lie():
-            spoil(plan._outgoing, due, fault)
+            spoil(collective._outgoing, due, fault)
             request.Start()
 
-        plan.request = SimpleNamespace(Start=lie, Test=request.Test)
-        return honest(plan, number, vectors)
+        collective.request = SimpleNamespace(Start=lie, Test=request.Test)
+        return honest(collective, number, vectors)
 
-    Plan.start = start
+    RepeatedCollective.start = start
     try:
         rank.run()
     except NpgaError as error:

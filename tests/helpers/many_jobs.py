@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from npga.runtimes import Party, read_job
-from npga.runtimes._command import Command, write_outcome
+from npga.runtimes._process import PartyOptions, write_outcome
 from npga.runtimes.mpi import party as mpi_party
 from npga.runtimes.net import GrpcLink
 
@@ -17,7 +17,7 @@ def main():
         job, out = read_job(path), Path(path).parent / engine
         out.mkdir(exist_ok=True)
         if engine.startswith("mpi"):
-            party = mpi_party(job, Command(Path(path), out, False, False, None, None))
+            party = mpi_party(job, PartyOptions(Path(path), out, False, False, None, None))
         else:
             party = Party(job, job.layout, int(me), GrpcLink(job, int(me)), out)
         write_outcome(out, party, party.run())

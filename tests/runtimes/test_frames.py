@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 
 import npga
 from npga.errors import InputError
-from npga.runtimes import BadMessage, Hello, Layout, PeerLost
-from npga.runtimes._block import Block
-from npga.runtimes._frame import HEADER_SIZE, Due, Kind, frame_size, pack_text, unpack, unpack_hello
+from npga.runtimes import BadMessage, Hello, Kind, Layout, PeerLost
 from npga.runtimes._link import run_number
+from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_text, unpack, unpack_hello
 
 FLOAT = np.dtype(np.float64)
 
 
 def pack(run, sender, kind, number, vector):
-    block = Block(Due(run, sender, kind, 0, vector.size, vector.dtype), [(sender, "")])
-    return block.write(number, block.payloads({sender: vector}))
+    form = PacketForm(Due(run, sender, kind, 0, vector.size, vector.dtype), [(sender, "")])
+    return form.write(number, form.payloads({sender: vector}))
 
 
 @given(
@@ -52,36 +51,36 @@ def test_no_cut_message_is_accepted(cut):
         unpack(frame + frame[: cut + 1], Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
 
 
-BLOCK = Block(Due(7, 0, Kind.DATA, 0, 4, FLOAT), [(3, "party 1"), (5, "party 1")])
-ROUND = BLOCK.write(9, BLOCK.payloads({3: np.arange(4.0), 5: -np.arange(4.0)}))
+FORM = PacketForm(Due(7, 0, Kind.DATA, 0, 4, FLOAT), [(3, "party 1"), (5, "party 1")])
+ROUND = FORM.write(9, FORM.payloads({3: np.arange(4.0), 5: -np.arange(4.0)}))
 
 
 def test_a_block_holds_the_messages_of_several_agents():
-    BLOCK.check(ROUND, BLOCK.heads(ROUND), 9)
-    found = BLOCK.vectors(ROUND)
+    FORM.check(ROUND, FORM.heads(ROUND), 9)
+    found = FORM.vectors(ROUND)
     np.testing.assert_array_equal(found[3], np.arange(4.0))
     np.testing.assert_array_equal(found[5], -np.arange(4.0))
 
 
-@given(cut=st.integers(0, 2 * BLOCK.frame - 1))
+@given(cut=st.integers(0, 2 * FORM.frame - 1))
 def test_no_block_of_another_size_is_accepted(cut):
     for wrong in (ROUND[:cut], ROUND + ROUND[: cut + 1]):
         with pytest.raises(BadMessage):
-            BLOCK.check(wrong, BLOCK.heads(wrong), 9)
+            FORM.check(wrong, FORM.heads(wrong), 9)
 
 
 @given(position=st.integers(0, HEADER_SIZE - 1), change=st.integers(1, 255), second=st.booleans())
 def test_no_block_with_a_changed_header_is_accepted(position, change, second):
     wrong = bytearray(ROUND)
-    wrong[position + second * BLOCK.frame] ^= change
+    wrong[position + second * FORM.frame] ^= change
     with pytest.raises((BadMessage, PeerLost)):
-        BLOCK.check(wrong, BLOCK.heads(wrong), 9)
+        FORM.check(wrong, FORM.heads(wrong), 9)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(4, np.float32), np.zeros(4, np.int64), np.zeros((1, 4))])
 def test_a_vector_that_the_header_does_not_promise_is_not_sent(wrong):
     with pytest.raises(InputError, match=r"agent 5 has shape .* expected 4 entries of float64"):
-        BLOCK.payloads({3: np.zeros(4), 5: wrong})
+        FORM.payloads({3: np.zeros(4), 5: wrong})
 
 
 def test_a_farewell_carries_its_reason():

@@ -14,7 +14,7 @@ import npga
 from helpers.families import VERSIONS
 from helpers.rehearsal import HERE, finish, free_addresses, instance, make_job, solution, start
 from npga.runtimes import launch, read_job, write_job
-from npga.runtimes._frame import HEADER_SIZE
+from npga.runtimes._wire import HEADER_SIZE
 
 ITERATIONS = 30
 
@@ -37,7 +37,7 @@ def test_thirteen_processes_give_the_same_bits_for_all_ten_versions(tmp_path):
         np.testing.assert_array_equal(found_lam, lam, err_msg=name)
         assert {row["rounds"] for row in rows} == {traffic.rounds}
         assert sum(row["messages"] for row in rows) == traffic.messages
-        assert sum(row["floats"] for row in rows) == traffic.floats
+        assert sum(row["floats_sent"] for row in rows) == traffic.floats
 
 
 def test_bytes_on_the_wire_are_the_messages_that_were_counted(tmp_path):
@@ -45,9 +45,9 @@ def test_bytes_on_the_wire_are_the_messages_that_were_counted(tmp_path):
     done = launch(path, "grpc", tmp_path / "out")
     x, _, traffic = solution(problem, network, version, steps, 20)
     np.testing.assert_array_equal(done.x, x)
-    assert (done.messages, done.floats) == (traffic.messages, traffic.floats)
+    assert (done.messages, done.floats_sent) == (traffic.messages, traffic.floats)
     # Everything but the hellos, whose length varies with the clock: a header for each message, 8 bytes for each number.
-    numbers = done.floats + done.control_floats
+    numbers = done.floats_sent + done.control_floats_sent
     framed = HEADER_SIZE * (done.messages + done.control_messages) + 8 * numbers
     hellos = done.bytes_sent - framed
     edges = 2 * len(network.edges)
@@ -115,7 +115,7 @@ def test_check_tells_what_is_wrong_with_each_link(tmp_path):
     other.write_text(
         path.read_text().replace("max_iters = 5", "max_iters = 6").replace("[run]", "[run]\nconnect = 5.0")
     )
-    sides = [start("-m", "npga.runtimes.check", job, "--party", k) for k, job in enumerate((other, path, path))]
+    sides = [start("-m", "npga.runtimes.preflight", job, "--party", k) for k, job in enumerate((other, path, path))]
     rows = [json.loads(line) for side in sides for line in side.communicate(timeout=60)[0].splitlines()]
     bad = [row for row in rows if not row["ok"]]
     assert {row["party"] for row in bad if "compare the shared parts" in row["detail"]} >= {0}

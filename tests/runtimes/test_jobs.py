@@ -13,8 +13,17 @@ from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_
 from helpers.rehearsal import instance, make_job, solution
 from npga import functions as fn
 from npga.errors import InputError
-from npga.runtimes import launch, load_agent, load_function, read_job, save_agent, save_function, write_job
-from npga.runtimes._private import build_agent, load_part
+from npga.runtimes import (
+    launch,
+    load_agent,
+    load_function,
+    read_job,
+    read_own_part,
+    save_agent,
+    save_function,
+    write_job,
+)
+from npga.runtimes._party import build_agent
 from npga.solver import local_agents
 
 
@@ -82,13 +91,13 @@ def test_an_agent_needs_nobody_elses_file(tmp_path):
     shutil.copy(path.parent / "private" / "agent3.npz", other / "private")
     job = read_job(other / "job.toml")
     assert job.digest == read_job(path).digest
-    found = build_agent(job, 3, load_part(job, 3))
+    found = build_agent(job, 3, read_own_part(job, 3))
     wanted = local_agents(problem, network, version, steps)[3]
     for name, array in wanted.state.arrays().items():
         np.testing.assert_array_equal(found.state.arrays()[name], array)
     assert found.neighbours == wanted.neighbours == tuple(network.neighbors(3).tolist())
     with pytest.raises(InputError, match=r"agent2\.npz does not exist"):
-        load_part(job, 2)
+        read_own_part(job, 2)
 
 
 ENTRY = """
@@ -121,7 +130,7 @@ def test_an_operator_of_another_type_is_refused(tmp_path):
     text = ENTRY.replace("rng.standard_normal((3, 2))", "aslinearoperator(rng.standard_normal((3, 2)))")
     job = entry_job(tmp_path, "operator_parts", f"from scipy.sparse.linalg import aslinearoperator\n{text}", "float32")
     with pytest.raises(InputError, match="LinearOperator of float64; expected float32"):
-        load_part(read_job(job), 0)
+        read_own_part(read_job(job), 0)
 
 
 def test_entry_points_build_one_agent_each(tmp_path):
@@ -200,7 +209,7 @@ def test_an_agent_with_another_p_is_refused(tmp_path):
     path, *_ = make_job(tmp_path, 4)
     save_agent(tmp_path / "private" / "agent1.npz", npga.Agent(np.ones((3, 2)), fn.Zero()))
     with pytest.raises(InputError):
-        load_part(read_job(path), 1)
+        read_own_part(read_job(path), 1)
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 50])

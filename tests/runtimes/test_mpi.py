@@ -16,9 +16,9 @@ import pytest
 import npga
 from helpers.families import VERSIONS
 from helpers.rehearsal import HERE, PINNED, make_job, solution
-from npga.runtimes import Alone, Layout, Party, launch, read_job
-from npga.runtimes._frame import HEADER_SIZE, Kind
+from npga.runtimes import Alone, Kind, Layout, Party, launch, read_job
 from npga.runtimes._launch import _oversubscribe, find_mpiexec
+from npga.runtimes._wire import HEADER_SIZE
 
 ITERATIONS = 30
 
@@ -46,9 +46,9 @@ def same_bits_for_all_ten(tmp_path, ranks, launcher=None):
         np.testing.assert_array_equal(np.stack([file["lam"] for file in files]), lam, err_msg=name)
         assert {row["rounds"] for row in rows} == {traffic.rounds}
         assert sum(row["messages"] for row in rows) == traffic.messages
-        assert sum(row["floats"] for row in rows) == traffic.floats
+        assert sum(row["floats_sent"] for row in rows) == traffic.floats
         if ranks == n:  # then every message of an agent is one on the wire
-            floats = traffic.floats + sum(row["control_floats"] for row in rows)
+            floats = traffic.floats + sum(row["control_floats_sent"] for row in rows)
             messages = traffic.messages + sum(row["control_messages"] for row in rows)
             assert sum(row["bytes_sent"] for row in rows) == 8 * floats + HEADER_SIZE * messages
 

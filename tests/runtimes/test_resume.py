@@ -12,7 +12,7 @@ import npga
 from helpers.rehearsal import finish, make_job, solution, start_hostile, start_party
 from npga.errors import InputError
 from npga.runtimes import launch, read_job
-from npga.runtimes._keeper import Keeper
+from npga.runtimes._saved_state import SavedStates
 from npga.solver import State
 
 
@@ -55,33 +55,33 @@ def state(iteration):
 
 
 def test_two_generations_are_kept_and_read_back_bit_for_bit(tmp_path):
-    keeper = Keeper(tmp_path, 4, "digest")
-    assert keeper.iterations() == []
+    saved = SavedStates(tmp_path, 4, "digest")
+    assert saved.iterations() == []
     for k in (10, 20, 30):
-        keeper.save(state(k))
-    assert keeper.iterations() == [20, 30]
-    found = keeper.load(20)
+        saved.save(state(k))
+    assert saved.iterations() == [20, 30]
+    found = saved.load(20)
     assert (found.iteration, found.rounds) == (20, 40)
     for name, array in state(20).arrays().items():
         np.testing.assert_array_equal(found.arrays()[name], array)
     (tmp_path / "agent4-40.part").write_bytes(b"half a file, left by a process that died while writing")
     (tmp_path / "agent44-40.npz").write_bytes(b"another agent's")
-    assert keeper.iterations() == [20, 30]
+    assert saved.iterations() == [20, 30]
 
 
 def test_a_checkpoint_of_another_job_is_refused(tmp_path):
-    Keeper(tmp_path, 0, "one").save(state(10))
+    SavedStates(tmp_path, 0, "one").save(state(10))
     with pytest.raises(InputError, match="belongs to a job with digest one"):
-        Keeper(tmp_path, 0, "two").load(10)
+        SavedStates(tmp_path, 0, "two").load(10)
     with pytest.raises(InputError, match=r"has checkpoints of iterations \[10\]"):
-        Keeper(tmp_path, 0, "one").load(20)
+        SavedStates(tmp_path, 0, "one").load(20)
 
 
 def test_an_unfinished_run_is_not_overwritten_by_accident(tmp_path):
     path, *_ = make_job(tmp_path, 3, max_iters=100, checkpoint_rounds=30)
     job = read_job(path)
     for i in range(3):
-        Keeper(tmp_path / "out" / "checkpoints", i, job.digest).save(state(30))
+        SavedStates(tmp_path / "out" / "checkpoints", i, job.digest).save(state(30))
     with pytest.raises(npga.runtimes.LaunchError, match="unfinished run"):
         launch(path, "inprocess", tmp_path / "out")
 

@@ -26,7 +26,7 @@ def test_launch_writes_results_summary_metrics_and_draws_them(tmp_path):
     assert said.exit_code == 0, said.output
     x, lam, traffic = solution(problem, network, version, steps, 60)
     summary = json.loads((out / "summary.json").read_text())
-    assert (summary["rounds"], summary["messages"], summary["floats"]) == (
+    assert (summary["rounds"], summary["messages"], summary["floats_sent"]) == (
         traffic.rounds, traffic.messages, traffic.floats,
     )  # fmt: skip
     assert summary["seconds"] > summary["slowest_seconds"] > 0
@@ -63,11 +63,11 @@ def test_errors_are_one_sentence(tmp_path):
         ["check", "no.toml"],
     ):
         said = run(app, arguments)
-        assert said.exit_code == 1
+        assert said.exit_code == 2
         assert "does not exist" in said.output
     path, *_ = make_job(tmp_path, 3)
     said = run(app, ["launch", str(path), "--engine", "mpy"])
-    assert said.exit_code == 1
+    assert said.exit_code == 2
     assert "did you mean 'mpi'" in said.output
 
 
@@ -76,7 +76,7 @@ def test_keygen_makes_one_or_all_and_never_overwrites(tmp_path):
     assert run(app, ["keygen", str(path), "--party", "1"]).exit_code == 0
     assert sorted(file.name for file in (tmp_path / "certificates").iterdir()) == ["1.crt"]
     said = run(app, ["keygen", str(path)])
-    assert said.exit_code == 1
+    assert said.exit_code == 2
     assert "exists already" in said.output
 
 

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from helpers.rehearsal import finish, free_addresses, make_job, start_party
 from npga.runtimes import PeerLost, read_job
-from npga.runtimes._grpc_streams import Acceptor, Dialler, Identity, channel_options
-from npga.runtimes._keys import make_key
+from npga.runtimes._keys import Identity, make_key
+from npga.runtimes._streams import Acceptor, Dialler, channel_options
 
 OPTIONS = channel_options(1 << 20)
 PEM = serialization.Encoding.PEM

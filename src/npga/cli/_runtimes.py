@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from npga.errors import NpgaError
+from npga.cli._output import NOT_MET, speaking
 
 JobFile = Annotated[Path, typer.Argument(help="The job.toml.")]
 
@@ -21,16 +19,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to an application."""
     for command in (launch, check, keygen, timeline):
         app.command()(command)
-
-
-@contextmanager
-def _speaking() -> Iterator[None]:
-    """An error made on purpose is one sentence and exit code 1, without a traceback."""
-    try:
-        yield
-    except NpgaError as error:
-        typer.echo(f"npga: {error}", err=True)
-        raise typer.Exit(1) from None
 
 
 def launch(
@@ -45,12 +33,17 @@ def launch(
     """Rehearse a job: run all its agents on this machine."""
     from npga import runtimes
 
-    with _speaking():
-        done = runtimes.launch(job, engine, out, resume=resume, ranks=ranks, mpiexec=mpiexec, progress=progress)
+    with speaking():
+        try:
+            done = runtimes.launch(job, engine, out, resume=resume, ranks=ranks, mpiexec=mpiexec, progress=progress)
+        except runtimes.LaunchError as error:  # the input was good
+            typer.echo(f"npga: {error}", err=True)
+            raise typer.Exit(NOT_MET) from None
     state = "converged" if done.converged else "finished"
     typer.echo(
-        f"{state} after {done.iterations} iterations, {done.rounds} rounds; {done.messages} messages, {done.floats} "
-        f"numbers, {done.bytes_sent} bytes sent; {done.slowest_seconds:.2f} s ({done.seconds:.2f} s with starting)"
+        f"{state} after {done.iterations} iterations, {done.rounds} rounds; {done.messages} messages, "
+        f"{done.floats_sent} numbers, {done.bytes_sent} bytes sent; "
+        f"{done.slowest_seconds:.2f} s ({done.seconds:.2f} s with starting)"
     )
     typer.echo(f"solution in {out / 'solution.npz'}, summary in {out / 'summary.json'}")
 
@@ -62,7 +55,7 @@ def keygen(
     """Make private keys and self-signed certificates where job.toml says."""
     from npga import runtimes
 
-    with _speaking():
+    with speaking():
         for path in runtimes.keygen(runtimes.read_job(job), party):
             typer.echo(str(path))
 
@@ -75,11 +68,11 @@ def check(
     """Check reachability, certificates, clocks, versions, job and p at both ends of every link, before a run."""
     from npga import runtimes
 
-    with _speaking():
+    with speaking():
         count = len(runtimes.read_job(job).parties)
     chosen = range(count) if party is None else [party]
     option = [] if key is None else ["--key", str(key)]
-    command = [sys.executable, "-m", "npga.runtimes.check", str(job), *option]
+    command = [sys.executable, "-m", "npga.runtimes.preflight", str(job), *option]
     running = [
         subprocess.Popen([*command, "--party", str(k)], stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE)
         for k in chosen
@@ -95,7 +88,7 @@ def check(
             typer.echo(f"BAD  party {k}  {trouble.strip().splitlines()[-1:]}")
         bad += bool(process.returncode)
     if bad:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_MET)
 
 
 def timeline(
@@ -105,5 +98,5 @@ def timeline(
     """Draw when each party computed and when it waited."""
     from npga import runtimes
 
-    with _speaking():
+    with speaking():
         typer.echo(str(runtimes.plot_timeline(out, figure)))

@@ -2,6 +2,17 @@
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
 from npga.problem._problem import Agent, Problem
-from npga.problem._residual import Residual, residual
+from npga.problem._residual import Residual, coupling_point, natural_curvature, residual, stationarity_gap
 
-__all__ = ["Agent", "BlockOperator", "Problem", "Residual", "dense_block", "residual", "spectral_norm"]
+__all__ = [
+    "Agent",
+    "BlockOperator",
+    "Problem",
+    "Residual",
+    "coupling_point",
+    "dense_block",
+    "natural_curvature",
+    "residual",
+    "spectral_norm",
+    "stationarity_gap",
+]

@@ -23,7 +23,7 @@ from npga.errors import ProblemError
 from npga.functions import Function, Zero, join
 from npga.networks import Network
 from npga.problem._blocks import BlockOperator
-from npga.problem._residual import Residual, residual
+from npga.problem._residual import Residual, natural_curvature, residual
 
 Array = NDArray[Any]
 
@@ -150,10 +150,7 @@ class Problem:
     @cached_property
     def curvature(self) -> float:
         """A natural unit of cost / x^2: l, or l_h sigma^2 where f has no curvature, or 0 where neither has one."""
-        for value in (self.l, self.h.L * self.sigma**2 if self.sigma else 0.0):
-            if 0.0 < value < np.inf:
-                return value
-        return 0.0
+        return natural_curvature(self.l, self.h.L, self.sigma)
 
     @property
     def _owners(self) -> list[Agent]:

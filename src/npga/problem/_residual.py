@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from npga.functions import Function
+
 if TYPE_CHECKING:
     from npga.problem._problem import Problem
 
@@ -62,13 +64,31 @@ def residual(problem: Problem, x: Array, Ax: Array, lam: Array, floor: tuple[flo
     t = problem.sigma**2 / curvature if curvature and problem.sigma else _ratio(size_z, size_lam)
 
     force = gradient + pull
-    r_x = _norm(force) if problem.g.is_zero else _norm(x - problem.g.prox(x - s * force, s)) / s
-    near = problem.h.prox(z + t * lam, t)
+    r_x = stationarity_gap(problem.g, x, force, s)
+    near = coupling_point(problem.h, z, lam, t)
     r_z = _norm(z - near)
     stationarity = _relative(r_x, max(size_gradient, size_pull, size_x / s, floor[0]))
     shift = 0.0 if problem.h.is_indicator else t * size_lam
     coupling = _relative(r_z, max(size_z, _norm(near), shift, floor[1]))
     return Residual(_worse(stationarity, coupling), stationarity, coupling, (r_x, r_z))
+
+
+def natural_curvature(l_f: float, l_h: float, sigma: float) -> float:
+    """A unit of cost / x^2: l_f, or l_h sigma^2 where f has no curvature, or 0 where neither has a finite one."""
+    for value in (l_f, l_h * sigma**2 if sigma else 0.0):
+        if 0.0 < value < np.inf:
+            return value
+    return 0.0
+
+
+def stationarity_gap(g: Function, x: Array, force: Array, s: float) -> float:
+    """|x - prox_{s g}(x - s force)| / s with force = grad f(x) + A^T lam; for all agents or for one."""
+    return _norm(force) if g.is_zero else _norm(x - g.prox(x - s * force, s)) / s
+
+
+def coupling_point(h: Function, z: Array, lam: Array, t: float) -> Array:
+    """prox_{t h}(z + t lam), which is z where lam in dh(z)."""
+    return h.prox(z + t * lam, t)
 
 
 def _norm(values: Array) -> float:

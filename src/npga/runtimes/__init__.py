@@ -1,23 +1,39 @@
 """Agents that really are apart: in one process, over MPI, or between organisations over gRPC with mutual TLS.
 
-The agent of `npga.solver` (no input or output) is driven unchanged over every engine, behind one seam, `Link`.
+The room owns where agents live: jobs, messages, links, processes and what they leave on disk. The agent of
+`npga.solver` (no input or output) is driven unchanged over every engine, behind one seam, `Link`; the room imports
+`functions`, `networks`, `problem` and `solver`, and nothing imports it but the rooms above.
 
 >>> from npga.runtimes import write_job, launch                            # doctest: +SKIP
 >>> job = write_job("job", problem, network, "nids", steps, tol=1e-8)      # doctest: +SKIP
 >>> launch(job, engine="grpc", out="out").x                                # doctest: +SKIP
+
+Chapters, in reading order:
+
+- `_job`: job.toml, what all parties share; read, checked, written. `_data_files`: functions and agents in files.
+- `_link`: who holds which agents, and the seam. `_wire`: messages, their checks, and what can go wrong.
+- `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
+  `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_process`: options, files, exit code.
+- Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_streams` and `_keys`.
+- `_launch`: a rehearsal of all processes on one machine. `preflight`: looking at every link before a run.
 """
 
-from npga.runtimes._errors import BadMessage, Diverged, LinkError, PeerLost, PeerSlow
-from npga.runtimes._job import Job, PartySpec, Patience, Stop, read_job
+from npga.runtimes._data_files import (
+    load_agent,
+    load_function,
+    named_array,
+    read_arrays,
+    read_function,
+    save_agent,
+    save_function,
+)
+from npga.runtimes._job import Job, PartySpec, Patience, Stop, read_job, write_job
 from npga.runtimes._keys import keygen
-from npga.runtimes._launch import LaunchError, launch
-from npga.runtimes._layout import Layout
-from npga.runtimes._link import Alone, Hello, Link
-from npga.runtimes._parts import load_agent, load_function, save_agent, save_function
-from npga.runtimes._party import Outcome, Party
-from npga.runtimes._summary import Summary
+from npga.runtimes._launch import LaunchError, Summary, launch
+from npga.runtimes._link import Alone, Hello, Layout, Link
+from npga.runtimes._party import Outcome, OwnPart, Party, read_own_part
 from npga.runtimes._timeline import plot_timeline, read_metrics
-from npga.runtimes._write_job import write_job
+from npga.runtimes._wire import BadMessage, Diverged, Kind, LinkError, PeerLost, PeerSlow
 
 __all__ = [
     "Alone",
@@ -25,11 +41,13 @@ __all__ = [
     "Diverged",
     "Hello",
     "Job",
+    "Kind",
     "LaunchError",
     "Layout",
     "Link",
     "LinkError",
     "Outcome",
+    "OwnPart",
     "Party",
     "PartySpec",
     "Patience",
@@ -41,9 +59,13 @@ __all__ = [
     "launch",
     "load_agent",
     "load_function",
+    "named_array",
     "plot_timeline",
+    "read_arrays",
+    "read_function",
     "read_job",
     "read_metrics",
+    "read_own_part",
     "save_agent",
     "save_function",
     "write_job",

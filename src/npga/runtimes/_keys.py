@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npga.errors import InputError, MissingExtraError
+from npga.errors import InputError
+from npga.extras import load
 from npga.runtimes._job import Job
 
 _YEARS = 2
 
 
 def _cryptography() -> Any:
-    try:
-        from cryptography import x509
-    except ImportError:
-        raise MissingExtraError("cryptography", "net", "keygen") from None
-    return x509
+    return load("cryptography.x509", "net", "keygen")
 
 
 def make_key(key: Path, certificate: Path, name: str) -> None:
@@ -70,6 +69,27 @@ def keygen(job: Job, party: int | None = None) -> list[Path]:
         make_key(spec.key, spec.certificate, f"party-{k}.npga")
         made += [spec.key, spec.certificate]
     return made
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The own key and certificate, and the pinned certificates of the neighbours, all in PEM."""
+
+    key: bytes
+    certificate: bytes
+    pinned: Mapping[int, bytes]
+
+    @staticmethod
+    def read(key: Path, certificate: Path, pinned: Mapping[int, Path]) -> Identity:
+        """Read the files; refuse a private key that others can read."""
+        for path in (key, certificate, *pinned.values()):
+            if not path.exists():
+                raise InputError(f"{path} does not exist; make it with `npga keygen job.toml`, or ask its owner for it")
+        if key.stat().st_mode & 0o077:
+            raise InputError(f"others may read {key}; expected mode 600: run chmod 600 {key}")
+        return Identity(
+            key.read_bytes(), certificate.read_bytes(), {party: path.read_bytes() for party, path in pinned.items()}
+        )
 
 
 def certificate_name(pem: bytes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shlex
 import shutil
@@ -11,18 +13,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from npga.errors import InputError, NpgaError, nearest
+from npga.files import replacing, write_text
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import keygen
-from npga.runtimes._layout import Layout
-from npga.runtimes._summary import Summary, summarise
+from npga.runtimes._link import Layout
 
+Array = NDArray[Any]
 ENGINES = ("inprocess", "mpi", "grpc")
 _POLL_SECONDS = 0.02
 # Once one process has failed the others find out by themselves; who has not ended by then is stopped.
 _GRACE_SECONDS = 5.0
 _ENDED = "ended.txt"
+_SUMS = ("messages", "floats_sent", "control_messages", "control_floats_sent", "bytes_sent", "bytes_received")
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -211,3 +219,69 @@ def _first_to_end(layout: Layout, out: Path) -> str:
     rank, code = map(int, lines[0].split())
     ended = f"signal {code - 128}" if code > 128 else f"exit code {code}"
     return f"{layout.title(rank)} ended first, with {ended} | "
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished run.
+
+    Parameters
+    ----------
+    x, lam
+        The solution: concatenated blocks, and the n x p array of the agents' dual vectors.
+    iterations, rounds
+        Work done, over all sessions of a resumed run.
+    converged, kkt
+        Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked).
+    messages, floats_sent
+        Vectors sent from agent to neighbour in this session, and the numbers in them; as `npga.solve` counts.
+    control_messages, control_floats_sent
+        The same for agreeing on the start and on when to stop.
+    bytes_sent
+        Bytes that left a process, headers and control messages included.
+    seconds, slowest_seconds
+        Wall time with and without starting the processes.
+    """
+
+    x: Array
+    lam: Array
+    iterations: int
+    rounds: int
+    converged: bool
+    kkt: float
+    messages: int
+    floats_sent: int
+    control_messages: int
+    control_floats_sent: int
+    bytes_sent: int
+    seconds: float
+    slowest_seconds: float
+
+
+def summarise(job: Job, out: Path, engine: str, seconds: float) -> Summary:
+    """Read the parties' files, check that they tell the same story, and write solution.npz and summary.json."""
+    rows = [json.loads(path.read_text()) for path in sorted(out.glob("party*.json"))]
+    held = sorted(i for row in rows for i in row["agents"])
+    if held != list(range(job.n)):
+        raise InputError(f"{out} holds results of the agents {held}; expected all of 0..{job.n - 1}")
+    for key in ("iterations", "rounds_in_all", "converged"):
+        if len({row[key] for row in rows}) != 1:
+            raise InputError(f"the parties disagree on {key}: {[row[key] for row in rows]}; the results cannot be used")
+    files = [np.load(out / f"agent{i}.npz", allow_pickle=False) for i in range(job.n)]
+    x, lam = np.concatenate([file["x"] for file in files]), np.stack([file["lam"] for file in files])
+    sums = {key: sum(row[key] for row in rows) for key in _SUMS}
+    first = rows[0]
+    summary = Summary(
+        x=x, lam=lam, iterations=first["iterations"], rounds=first["rounds_in_all"], converged=first["converged"],
+        kkt=first["kkt"] if first["kkt"] is not None else math.nan,
+        messages=sums["messages"], floats_sent=sums["floats_sent"],
+        control_messages=sums["control_messages"], control_floats_sent=sums["control_floats_sent"],
+        bytes_sent=sums["bytes_sent"], seconds=seconds, slowest_seconds=max(row["seconds"] for row in rows),
+    )  # fmt: skip
+    with replacing(out / "solution.npz") as file:
+        np.savez(file, x=x, lam=lam)
+    written = {key: value for key, value in vars(summary).items() if key not in ("x", "lam")}
+    written |= {"job": job.name, "digest": job.digest, "engine": engine, "processes": len(rows), "x": "solution.npz"}
+    written["kkt"] = summary.kkt if math.isfinite(summary.kkt) else None
+    write_text(out / "summary.json", json.dumps(written, indent=1))
+    return summary

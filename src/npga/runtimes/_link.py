@@ -1,4 +1,4 @@
-"""The seam between agents and engines: hello, exchange, close."""
+"""Who holds which agents, and the seam between agents and engines: hello, exchange, close."""
 
 from __future__ import annotations
 
@@ -6,18 +6,90 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from npga import __version__
-from npga.runtimes._errors import BadMessage
-from npga.runtimes._frame import PROTOCOL, Kind
-from npga.runtimes._layout import Layout
+from npga.errors import InputError
+from npga.networks import Network
+from npga.runtimes._wire import PROTOCOL, BadMessage, Kind
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Border:
+    """What passes between a party and one neighbouring party, in ascending order of the agents.
+
+    Parameters
+    ----------
+    ours
+        Own agents with a neighbour over there: their vectors are sent, each once.
+    theirs
+        The other side's agents with a neighbour here.
+    """
+
+    ours: tuple[int, ...]
+    theirs: tuple[int, ...]
+
+
+class Layout:
+    """Agents assigned to parties.
+
+    Parameters
+    ----------
+    network
+        Who is linked with whom.
+    parties
+        The agents of every party; together all of them, each once.
+    """
+
+    def __init__(self, network: Network, parties: Sequence[Sequence[int]]) -> None:
+        self.network = network
+        self.parties = tuple(tuple(sorted(int(i) for i in agents)) for agents in parties)
+        held = sorted(i for agents in self.parties for i in agents)
+        if held != list(range(network.n)) or not all(self.parties):
+            raise InputError(
+                f"the parties hold the agents {held}; expected each of 0..{network.n - 1} once and no party empty"
+            )
+
+    @classmethod
+    def even(cls, network: Network, count: int) -> Layout:
+        """Contiguous blocks of nearly equal size on `count` processes."""
+        if not 1 <= count <= network.n:
+            raise InputError(
+                f"{count} processes for {network.n} agents; expected between 1 and {network.n}, so that each holds one"
+            )
+        return cls(network, [block.tolist() for block in np.array_split(np.arange(network.n), count)])
+
+    @cached_property
+    def party_of(self) -> dict[int, int]:
+        """The party of every agent."""
+        return {i: party for party, agents in enumerate(self.parties) for i in agents}
+
+    def borders(self, party: int) -> dict[int, Border]:
+        """Neighbouring parties, ascending, with what passes between."""
+        ours: dict[int, set[int]] = {}
+        theirs: dict[int, set[int]] = {}
+        for i in self.parties[party]:
+            for j in self.network.neighbors(i).tolist():
+                other = self.party_of[j]
+                if other != party:
+                    ours.setdefault(other, set()).add(i)
+                    theirs.setdefault(other, set()).add(j)
+        return {q: Border(tuple(sorted(ours[q])), tuple(sorted(theirs[q]))) for q in sorted(ours)}
+
+    def title(self, party: int) -> str:
+        """How messages call a party."""
+        agents = self.parties[party]
+        if len(agents) == 1:
+            return f"agent {agents[0]}"
+        return f"party {party} (agents {agents[0]} to {agents[-1]})"
 
 
 @dataclass(frozen=True)
@@ -88,7 +160,7 @@ class Hello:
 def run_number(*hellos: Hello) -> int:
     """A number for this run of these ends, different each time.
 
-    No byte of it is 0x7F or 0xFF, so that `Block.check` never mistakes a header for a number out of range.
+    No byte of it is 0x7F or 0xFF, so that `PacketForm.check` never mistakes a header for a number out of range.
     """
     digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
     for hello in sorted(hellos, key=lambda hello: hello.party):

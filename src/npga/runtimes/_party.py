@@ -6,21 +6,22 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from npga.errors import InputError
-from npga.runtimes._errors import Diverged
-from npga.runtimes._frame import Kind
+from npga.problem import Agent, Problem
+from npga.runtimes._agreement import Agreement, OwnMeasures
+from npga.runtimes._data_files import call_entry, is_entry, load_agent
 from npga.runtimes._job import Job
-from npga.runtimes._keeper import Keeper
-from npga.runtimes._layout import Layout
-from npga.runtimes._link import Hello, Link, nothing
-from npga.runtimes._meter import Meter
-from npga.runtimes._private import build_agent, load_part
-from npga.runtimes._stopping import Ruler, bound
+from npga.runtimes._link import Hello, Layout, Link, nothing
+from npga.runtimes._saved_state import SavedStates
+from npga.runtimes._timeline import Logbook
+from npga.runtimes._wire import Diverged, Kind
+from npga.solver import LocalAgent
 
 Array = NDArray[Any]
 Report = Callable[[str], None]
@@ -36,7 +37,7 @@ class Outcome:
         Solution of each of its agents.
     iterations, rounds
         Work done, over all sessions of a resumed run.
-    converged, residual
+    converged, kkt
         Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked).
     resumed_from
         Iteration that this session began at.
@@ -49,7 +50,7 @@ class Outcome:
     iterations: int
     rounds: int
     converged: bool
-    residual: float
+    kkt: float
     resumed_from: int
     totals: dict[str, Any]
 
@@ -71,6 +72,8 @@ class Party:
         Go on from the newest checkpoint that all have.
     report
         Called with a line about the progress at every check of the stopping rule.
+    parts
+        What each of its agents alone knows; by default read from where the job says.
     """
 
     def __init__(
@@ -82,20 +85,22 @@ class Party:
         out: Path | None = None,
         resume: bool = False,
         report: Report | None = None,
+        parts: Mapping[int, OwnPart] | None = None,
     ) -> None:
         self.job, self.layout, self.me, self.link = job, layout, me, link
-        parts = {i: load_part(job, i) for i in layout.parties[me]}
+        parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
         self.agents = {i: build_agent(job, i, part) for i, part in parts.items()}
-        self._rulers = {i: Ruler(part.agent, job.h, job.n, job.steps) for i, part in parts.items()}
+        measures = {i: OwnMeasures(part.agent, job.h, job.n, job.steps) for i, part in parts.items()}
+        self._agreement = Agreement(measures, job.h, job.n, job.network.diameter, job.steps, self._share_control)
         self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
         self._links = sum(len(row) for row in self._neighbours.values())
         saving = out is not None and job.checkpoint_iterations > 0
-        self._keepers = {i: Keeper(out / "checkpoints", i, job.digest) for i in self.agents} if out and saving else {}
+        self._saved = (
+            {i: SavedStates(out / "checkpoints", i, job.digest) for i in self.agents} if out and saving else {}
+        )
         self._finished = out is not None and all((out / f"agent{i}.npz").exists() for i in self.agents)
         self._resume, self._report = resume, report
-        self.meter = Meter(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds)
-        self._control = 0
-        self._facts = np.zeros(3)
+        self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds)
 
     def run(self) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it."""
@@ -103,15 +108,15 @@ class Party:
             self.link.open(self._hello())
             start = self._agree_on_start()
             if self.job.stop.tol is not None:
-                self._facts = self._largest({i: ruler.facts() for i, ruler in self._rulers.items()})
-            converged, residual = self._iterate()
-            self.meter.line(self.link, self._iteration, force=True)
+                self._agreement.share_facts()
+            converged, kkt = self._iterate()
+            self.logbook.line(self.link, self._iteration, force=True)
         except BaseException as error:
-            self.meter.line(self.link, self._iteration, force=True, error=str(error))
+            self.logbook.line(self.link, self._iteration, force=True, error=str(error))
             self.link.close(error)
             raise
         finally:
-            self.meter.close()
+            self.logbook.close()
         self.link.close()
         states = {i: agent.state for i, agent in self.agents.items()}
         return Outcome(
@@ -120,9 +125,9 @@ class Party:
             iterations=self._iteration,
             rounds=next(iter(states.values())).rounds,
             converged=converged,
-            residual=residual,
+            kkt=kkt,
             resumed_from=start,
-            totals=self.meter.totals(self.link),
+            totals=self.logbook.totals(self.link),
         )
 
     @property
@@ -130,7 +135,7 @@ class Party:
         return next(iter(self.agents.values())).state.iteration
 
     def _hello(self) -> Hello:
-        held = [set(keeper.iterations()) for keeper in self._keepers.values()]
+        held = [set(saved.iterations()) for saved in self._saved.values()]
         common = sorted(set.intersection(*held)) if held else []
         if common and not self._resume:
             if not self._finished:
@@ -138,8 +143,8 @@ class Party:
                     f"the directory holds checkpoints of an unfinished run (iterations {common}); pass --resume to go "
                     "on from them, or choose another directory"
                 )
-            for keeper in self._keepers.values():
-                keeper.clear()
+            for saved in self._saved.values():
+                saved.clear()
         job = self.job
         return Hello(
             party=self.me, agents=self.layout.parties[self.me], job=job.digest, p=job.p, dtype=job.dtype.name,
@@ -148,34 +153,34 @@ class Party:
 
     def _agree_on_start(self) -> int:
         """The newest iteration that all agents have saved: the least of everybody's newest."""
-        newest = {i: (keeper.iterations() or [0])[-1] for i, keeper in self._keepers.items()} if self._resume else {}
+        newest = {i: (saved.iterations() or [0])[-1] for i, saved in self._saved.items()} if self._resume else {}
         mine = {i: np.array([-float(newest.get(i, 0)), float(self._resume)]) for i in self.agents}
-        oldest, resuming = self._largest(mine).tolist()
+        oldest, resuming = self._agreement.largest(mine).tolist()
         if bool(resuming) != self._resume:
             raise InputError("another party resumes and this one does not; start all with --resume, or none")
         start = int(-oldest)
         if start:
             for i, agent in self.agents.items():
-                agent.state = self._keepers[i].load(start)
+                agent.state = self._saved[i].load(start)
         return start
 
     def _iterate(self) -> tuple[bool, float]:
         stop, save = self.job.stop, self.job.checkpoint_iterations
-        residual = float("nan")
+        kkt = float("nan")
         while self._iteration < stop.max_iters:
             self._advance()
             iteration = self._iteration
             if stop.tol is not None and (iteration % stop.check_every == 0 or iteration == stop.max_iters):
-                residual = self._residual()
+                kkt = self._agreement.residual({i: agent.state for i, agent in self.agents.items()})
                 if self._report is not None:
-                    self._report(f"iteration {iteration}: residual at most {residual:.1e}, wanted {stop.tol:.1e}")
-                if residual <= stop.tol:
-                    return True, residual
-            if self._keepers and iteration % save == 0:
-                for i, keeper in self._keepers.items():
-                    keeper.save(self.agents[i].state)
-            self.meter.line(self.link, iteration)
-        return False, residual
+                    self._report(f"iteration {iteration}: residual at most {kkt:.1e}, wanted {stop.tol:.1e}")
+                if kkt <= stop.tol:
+                    return True, kkt
+            if self._saved and iteration % save == 0:
+                for i, saved in self._saved.items():
+                    saved.save(self.agents[i].state)
+            self.logbook.line(self.link, iteration)
+        return False, kkt
 
     def _advance(self) -> None:
         """One iteration of every agent."""
@@ -196,7 +201,7 @@ class Party:
         begun = time.perf_counter()
         for agent in self.agents.values():
             agent.compute()
-        self.meter.waiting -= time.perf_counter() - begun
+        self.logbook.waiting -= time.perf_counter() - begun
 
     def _share(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
@@ -209,29 +214,60 @@ class Party:
                 raise Diverged(i)
         begun = time.perf_counter()
         known = {**vectors, **self.link.exchange(kind, number, vectors, meanwhile)}
-        self.meter.waiting += time.perf_counter() - begun
-        self.meter.sent(kind is Kind.CONTROL, self._links, self._links * size)
+        self.logbook.waiting += time.perf_counter() - begun
+        self.logbook.sent(kind is Kind.CONTROL, self._links, self._links * size)
         return {i: {j: known[j] for j in self._neighbours[i]} for i in vectors}
 
-    def _control_round(self, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
-        self._control += 1
-        return self._share(Kind.CONTROL, self._control, vectors)
+    def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
+        return self._share(Kind.CONTROL, number, vectors)
 
-    def _largest(self, own: Mapping[int, Array]) -> Array:
-        """Maxima over all agents of the network, known to each after as many rounds as the diameter."""
-        values = dict(own)
-        for _ in range(self.job.network.diameter):
-            heard = self._control_round(values)
-            values = {i: np.max([values[i], *heard[i].values()], axis=0) for i in values}
-        return next(iter(values.values()))
 
-    def _residual(self) -> float:
-        """A bound on the residual of the whole problem, the same number at every agent."""
-        views = {i: self._rulers[i].view(agent.state) for i, agent in self.agents.items()}
-        heard = self._control_round(views)
-        measured = {i: self._rulers[i].measure(agent.state, views[i], heard[i]) for i, agent in self.agents.items()}
-        for i, values in measured.items():
-            if not np.isfinite(values).all():
-                raise Diverged(i)
-        job = self.job
-        return bound(self._facts, self._largest(measured), job.n, job.network.diameter, job.steps)
+class OwnPart(NamedTuple):
+    """What one agent alone knows."""
+
+    agent: Agent
+    x0: Array | None
+    lam0: Array | None
+
+
+def read_own_part(job: Job, i: int) -> OwnPart:
+    """Agent i of a job, checked against the shared part; nobody else's data are touched."""
+    if is_entry(job.agents):
+        found = call_entry(job.agents, job.path.parent, i)
+        part = OwnPart(*found) if isinstance(found, tuple) else OwnPart(found, None, None)
+    else:
+        part = OwnPart(*load_agent(job.path.parent / job.agents.format(agent=i)))
+    agent = Problem([part.agent], job.h).agents[0]  # shapes and roles
+    rows = agent.A.shape[0]
+    if rows != job.p:
+        raise InputError(f"A of agent {i} has {rows} rows; expected p = {job.p} as job.toml says")
+    if isinstance(agent.A, LinearOperator) and agent.A.dtype != job.dtype:
+        raise InputError(
+            f"A of agent {i} is a LinearOperator of {agent.A.dtype}; expected {job.dtype} as job.toml says: "
+            "an operator cannot be converted, so build it with that dtype"
+        )
+    A = agent.A if isinstance(agent.A, LinearOperator) else agent.A.astype(job.dtype, copy=False)
+    agent = Agent(A, agent.f.astype(job.dtype), agent.g.astype(job.dtype), agent.name)
+    return OwnPart(
+        agent, _start(part.x0, A.shape[1], job, f"x0 of agent {i}"), _start(part.lam0, rows, job, f"lam0 of {i}")
+    )
+
+
+def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None:
+    if values is None:
+        return None
+    array = np.array(values, dtype=job.dtype)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise InputError(f"{name} has shape {array.shape}; expected ({size},) finite numbers")
+    return array
+
+
+def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
+    """The agent's half of the recursion: its own part, its row of the network, h, n and the steps."""
+    schedule = job.version.schedule(job.steps.beta)
+    weights: dict[str, dict[int, float]] = {op: {} for op in schedule.ops}
+    for op in schedule.ops:
+        for (a, b), weight in zip(job.network.edges.tolist(), job.version.edge_weights(job.network, op), strict=True):
+            if i in (a, b):
+                weights[op][b if a == i else a] = float(weight)
+    return LocalAgent(part.agent, job.h, job.n, weights, schedule, job.steps, part.x0, part.lam0)

@@ -1,14 +1,83 @@
-"""The merged timeline of all parties: when each computed and when it waited."""
+"""What a party did and when: counted, written as JSON lines, read back, and drawn for all parties together."""
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from npga.errors import InputError, MissingExtraError
+from npga.errors import InputError
+from npga.extras import load
+from npga.runtimes._link import Link
+
+
+class Logbook:
+    """Counts, and writes a line at most every `pause` seconds.
+
+    Parameters
+    ----------
+    path
+        The file, or None to count only.
+    party
+        Who.
+    pause
+        Least time between two lines.
+    """
+
+    def __init__(self, path: Path | None, party: int, pause: float) -> None:
+        self._party, self._pause = party, pause
+        self._file = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w", buffering=1)
+        self._begun = self._written = time.perf_counter()
+        self.waiting = 0.0
+        self.rounds = self.messages = self.floats_sent = 0
+        self.control_rounds = self.control_messages = self.control_floats_sent = 0
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.perf_counter() - self._begun
+
+    def sent(self, control: bool, messages: int, floats: int) -> None:
+        """Count one round."""
+        if control:
+            self.control_rounds += 1
+            self.control_messages += messages
+            self.control_floats_sent += floats
+        else:
+            self.rounds += 1
+            self.messages += messages
+            self.floats_sent += floats
+
+    def totals(self, link: Link) -> dict[str, Any]:
+        """Everything counted so far; `messages` and `floats_sent` are those of NPGA, `control_*` those of stopping."""
+        seconds = self.seconds
+        return {
+            "rounds": self.rounds, "messages": self.messages, "floats_sent": self.floats_sent,
+            "control_rounds": self.control_rounds, "control_messages": self.control_messages,
+            "control_floats_sent": self.control_floats_sent,
+            "bytes_sent": link.bytes_sent, "bytes_received": link.bytes_received,
+            "seconds": seconds, "waiting": self.waiting, "computing": seconds - self.waiting,
+        }  # fmt: skip
+
+    def line(self, link: Link, iteration: int, force: bool = False, **more: Any) -> None:
+        """Write a line if the last one is long enough ago."""
+        now = time.perf_counter()
+        if self._file is None or not (force or now - self._written >= self._pause):
+            return
+        self._written = now
+        row = {"time": time.time(), "party": self._party, "iteration": iteration} | self.totals(link) | more
+        self._file.write(json.dumps(row) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
 
 
 def read_metrics(out: str | Path) -> dict[int, list[dict[str, Any]]]:
@@ -33,13 +102,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def plot_timeline(out: str | Path, path: str | Path) -> Path:
     """Draw, for every party, the part of each interval that it spent computing, and where it ended."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot", "the timeline") from None
+    drawing = load("matplotlib.figure", "plot", "the timeline")
     metrics = read_metrics(out)
     start = min(row["time"] - row["seconds"] for rows in metrics.values() for row in rows[:1])
-    figure = Figure(figsize=(9, 1.5 + 0.3 * len(metrics)), layout="constrained")
+    figure = drawing.Figure(figsize=(9, 1.5 + 0.3 * len(metrics)), layout="constrained")
     axes = figure.subplots()
     for row, (_, lines) in enumerate(metrics.items()):
         ends = np.array([line["time"] for line in lines]) - start

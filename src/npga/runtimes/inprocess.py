@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from npga.runtimes._command import Command, run_command
 from npga.runtimes._job import Job
-from npga.runtimes._layout import Layout
-from npga.runtimes._link import Alone
+from npga.runtimes._link import Alone, Layout
 from npga.runtimes._party import Party
+from npga.runtimes._process import PartyOptions, run_process
 
 
-def party(job: Job, command: Command) -> Party:
+def party(job: Job, options: PartyOptions) -> Party:
     """One party that holds every agent."""
     layout = Layout(job.network, [range(job.n)])
-    return Party(job, layout, 0, Alone(), command.out, command.resume, command.report)
+    return Party(job, layout, 0, Alone(), options.out, options.resume, options.report)
 
 
 def main() -> None:
     """Entry point of the module."""
-    run_command(__doc__, party)
+    run_process(__doc__, party)
 
 
 if __name__ == "__main__":

@@ -18,27 +18,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.runtimes._block import Block
-from npga.runtimes._command import Command, run_command
-from npga.runtimes._errors import PeerLost, PeerSlow
-from npga.runtimes._frame import Due, Kind, frame_size, is_farewell, pack_text, unpack_hello
-from npga.runtimes._grpc_streams import (
+from npga.runtimes._job import Job
+from npga.runtimes._keys import Identity
+from npga.runtimes._link import Hello, nothing, run_number
+from npga.runtimes._party import Party
+from npga.runtimes._process import PartyOptions, run_process
+from npga.runtimes._streams import (
     Acceptor,
     Dialler,
-    Identity,
+    Stopwatch,
     Stream,
     breaks,
     channel_options,
     import_grpc,
     read_message,
 )
-from npga.runtimes._job import Job
-from npga.runtimes._link import Hello, nothing, run_number
-from npga.runtimes._party import Party
-from npga.runtimes._stopwatch import Stopwatch
+from npga.runtimes._wire import (
+    Due,
+    Kind,
+    PacketForm,
+    PeerLost,
+    PeerSlow,
+    frame_size,
+    is_farewell,
+    pack_text,
+    unpack_hello,
+)
 
 Array = NDArray[Any]
-# A message that fits into the transport's first window never blocks its writer; a longer one is written while others
+# A message that fits into the transport's first window never forms its writer; a longer one is written while others
 # are read, so that two neighbours cannot wait for one another.
 _WINDOW = 32 * 1024
 _HELLO_BYTES = 64 * 1024
@@ -72,7 +80,7 @@ class GrpcLink:
         self._runs: dict[int, int] = {}
         self._titles = {q: self._layout.title(q) for q in self._borders}
         self._waiting_words: dict[int, bytes] = {}
-        self._blocks: dict[tuple[Kind, int, str], dict[int, tuple[Block, Block]]] = {}
+        self._forms: dict[tuple[Kind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
         self._saying: asyncio.Future[None] | None = None
         self._clock = Stopwatch(self._loop, job.times.patience, _GRACE_SECONDS, self._say_waiting)
         self._breaks = breaks()
@@ -154,11 +162,11 @@ class GrpcLink:
     ) -> dict[int, Array]:
         one: Array = next(iter(vectors.values()))
         key = kind, one.size, one.dtype.char
-        blocks = self._blocks.get(key)
-        if blocks is None:
-            blocks = self._blocks[key] = self._lay_out(Due(0, 0, kind, 0, one.size, one.dtype))
-        payloads = next(iter(blocks.values()))[0].payloads(vectors) if blocks else {}
-        messages = {q: ours.write(number, payloads) for q, (ours, _) in blocks.items()}
+        forms = self._forms.get(key)
+        if forms is None:
+            forms = self._forms[key] = self._lay_out(Due(0, 0, kind, 0, one.size, one.dtype))
+        payloads = next(iter(forms.values()))[0].payloads(vectors) if forms else {}
+        messages = {q: ours.write(number, payloads) for q, (ours, _) in forms.items()}
         size = frame_size(one.size, one.dtype)
         sending: asyncio.Future[None] | None = None
         if size * self._most <= _WINDOW:
@@ -167,7 +175,7 @@ class GrpcLink:
             sending = asyncio.ensure_future(self._write(messages))
             await asyncio.sleep(0)
         meanwhile()
-        found = await self._read(number, blocks)
+        found = await self._read(number, forms)
         if sending is not None:
             await self._sent(sending)
         return found
@@ -180,22 +188,22 @@ class GrpcLink:
             names = ", ".join(self._layout.title(q) for q in self._borders)
             raise PeerSlow(names, f"one of them did not take a message within {patience:g} s") from None
 
-    def _lay_out(self, due: Due) -> dict[int, tuple[Block, Block]]:
+    def _lay_out(self, due: Due) -> dict[int, tuple[PacketForm, PacketForm]]:
         """What goes to and comes from every neighbour in rounds of this kind and length."""
-        blocks = {}
+        forms = {}
         for q, border in self._borders.items():
             common = due._replace(run=self._runs[q])
             ours, theirs = ([(i, self._titles[q]) for i in agents] for agents in (border.ours, border.theirs))
-            blocks[q] = Block(common, ours), Block(common, theirs)
-        return blocks
+            forms[q] = PacketForm(common, ours), PacketForm(common, theirs)
+        return forms
 
-    async def _read(self, number: int, blocks: Mapping[int, tuple[Block, Block]]) -> dict[int, Array]:
+    async def _read(self, number: int, forms: Mapping[int, tuple[PacketForm, PacketForm]]) -> dict[int, Array]:
         """The messages of all neighbours, one after the other."""
         found: dict[int, Array] = {}
         clock = self._clock
         clock.start()
         try:
-            for party, (_, theirs) in blocks.items():
+            for party, (_, theirs) in forms.items():
                 clock.party, peer = party, self._titles[party]
                 message = await read_message(self._streams[party], peer)
                 while message == self._waiting_words[party]:
@@ -268,17 +276,17 @@ def _identity(job: Job, me: int, key: Path | None, neighbours: list[int]) -> Ide
     return Identity.read(key, files.pop(me), files)
 
 
-def party(job: Job, command: Command) -> Party:
+def party(job: Job, options: PartyOptions) -> Party:
     """The party that this process is."""
-    if command.party is None:
+    if options.party is None:
         raise InputError("no party was named; pass --party K, the number of this process's [[party]] in job.toml")
-    link = GrpcLink(job, command.party, command.key)
-    return Party(job, job.layout, command.party, link, command.out, command.resume, command.report)
+    link = GrpcLink(job, options.party, options.key)
+    return Party(job, job.layout, options.party, link, options.out, options.resume, options.report)
 
 
 def main() -> None:
     """Entry point of the module."""
-    run_command(__doc__, party)
+    run_process(__doc__, party)
 
 
 if __name__ == "__main__":

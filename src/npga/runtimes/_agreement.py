@@ -1,4 +1,4 @@
-"""When to stop, without a coordinator: what each agent measures, and what the maxima of it imply.
+"""Agreeing without a coordinator: maxima over all agents, and the bound on the residual that they imply.
 
 Let z = sum_i A_i x_i, z_hat = sum_i A_i x_hat_i, and let lam be the mean of the lam_i. The recursion sets
 v = lam_prev - u + beta A x_hat, and the u_i add up to zero because the columns of B^2 and C do. So every agent has its
@@ -21,20 +21,70 @@ residual divides by are bounded from below by maxima over agents in the same way
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.problem import Agent, spectral_norm
+from npga.problem import Agent, coupling_point, natural_curvature, spectral_norm, stationarity_gap
+from npga.runtimes._wire import Diverged
 from npga.solver import State
 from npga.steps import Steps
 
 Array = NDArray[Any]
+Share = Callable[[int, Mapping[int, Array]], Mapping[int, Mapping[int, Array]]]
 
 
-class Ruler:
+class Agreement:
+    """What the agents of one party find out together with all others, in rounds that are counted apart.
+
+    Parameters
+    ----------
+    own
+        What each agent of this party measures of itself.
+    h, n, diameter, steps
+        Coupling function, number of agents, diameter of the network, steps: known to all.
+    share
+        One round: called with its number and a vector for each own agent, returns what each hears.
+    """
+
+    def __init__(
+        self, own: Mapping[int, OwnMeasures], h: Function, n: int, diameter: int, steps: Steps, share: Share
+    ) -> None:
+        self._own, self._h, self._n, self._diameter, self._steps, self._share = own, h, n, diameter, steps, share
+        self._rounds = 0
+        self._facts = np.zeros(3)
+
+    def largest(self, own: Mapping[int, Array]) -> Array:
+        """Maxima over all agents of the network, known to each after as many rounds as the diameter."""
+        values = dict(own)
+        for _ in range(self._diameter):
+            heard = self._round(values)
+            values = {i: np.max([values[i], *heard[i].values()], axis=0) for i in values}
+        return next(iter(values.values()))
+
+    def share_facts(self) -> None:
+        """Once, before the first residual."""
+        self._facts = self.largest({i: own.facts() for i, own in self._own.items()})
+
+    def residual(self, states: Mapping[int, State]) -> float:
+        """A bound on the residual of the whole problem, the same number at every agent."""
+        views = {i: self._own[i].view(state) for i, state in states.items()}
+        heard = self._round(views)
+        measured = {i: self._own[i].measure(state, views[i], heard[i]) for i, state in states.items()}
+        for i, values in measured.items():
+            if not np.isfinite(values).all():
+                raise Diverged(i)
+        return bound(self._facts, self.largest(measured), self._h, self._n, self._diameter, self._steps)
+
+    def _round(self, vectors: Mapping[int, Array]) -> Mapping[int, Mapping[int, Array]]:
+        self._rounds += 1
+        return self._share(self._rounds, vectors)
+
+
+class OwnMeasures:
     """What one agent measures of itself.
 
     Parameters
@@ -56,42 +106,42 @@ class Ruler:
         """lam_i and z_i, for the neighbours."""
         return np.concatenate([state.lam, self._t * (state.v - state.lam_prev)]).astype(np.float64)
 
-    def measure(self, state: State, mine: Array, views: dict[int, Array]) -> Array:
+    def measure(self, state: State, mine: Array, views: Mapping[int, Array]) -> Array:
         """The numbers whose maxima `bound` needs."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._measure(state, mine, views)
 
-    def _measure(self, state: State, mine: Array, views: dict[int, Array]) -> Array:
+    def _measure(self, state: State, mine: Array, views: Mapping[int, Array]) -> Array:
         alpha, t = self._alpha, self._t
         lam, z = np.split(mine, 2)
         x = np.asarray(state.x, dtype=np.float64)
         gradient, pull = self._agent.f.grad(state.x), np.asarray(self._At @ state.lam)
-        step = x - self._agent.g.prox(state.x - alpha * (gradient + pull), alpha)
         apart = [np.split(mine - view, 2) for view in views.values()]
         return np.array([
-            _norm(step) / alpha,
+            stationarity_gap(self._agent.g, x, gradient + pull, alpha),
             max((_norm(first) for first, _ in apart), default=0.0),
             max((_norm(second) for _, second in apart), default=0.0),
             _norm(state.Ax - (state.v - state.lam_prev + state.u) / self._beta),  # v = lam_prev - u + beta A x_hat
-            _norm(z - self._h.prox(z + t * lam, t)),
+            _norm(z - coupling_point(self._h, z, lam, t)),
             _norm(x), _norm(gradient), _norm(pull), _norm(state.Ax), _norm(lam),
         ])  # fmt: skip
 
 
-def bound(facts: Array, maxima: Array, n: int, diameter: int, steps: Steps) -> float:
+def bound(facts: Array, maxima: Array, h: Function, n: int, diameter: int, steps: Steps) -> float:
     """An upper bound on the residual `problem.kkt(x, lam).kkt`, from maxima over all agents."""
     step, a, b, c, near, x, gradient, pull, Ax, lam = maxima.tolist()
     smooth, unbounded, sigma = facts.tolist()
     root, spread = np.sqrt(n), diameter * a
     pulled = max(pull - sigma * spread, 0.0)
-    curved = smooth > 0.0 and not unbounded
-    # Where f has no curvature s and t are ratios of norms over all agents, each between its maximum and root times it;
-    # the least s and the largest t are wanted.
-    s = 1.0 / smooth if curved else _least_ratio(x, root * max(gradient, pull + sigma * spread), max(gradient, pulled))
-    t = sigma**2 / smooth if curved and sigma else _largest_ratio(root * Ax, lam, lam - spread)
+    curvature = natural_curvature(np.inf if unbounded else smooth, h.L, sigma)
+    # Where f and h have no curvature, s and t are ratios of norms over all agents, each between its maximum and root
+    # times it; the least s and the largest t are wanted.
+    pulls = root * max(gradient, pull + sigma * spread), max(gradient, pulled)
+    s = 1.0 / curvature if curvature else _least_ratio(x, *pulls)
+    t = sigma**2 / curvature if curvature and sigma else _largest_ratio(root * Ax, lam, lam - spread)
     r_x = root * (max(1.0, steps.alpha / s) * step + sigma * spread)
     r_z = 2.0 * (n * c + diameter * b) + max(1.0, t * steps.beta / n) * near + t * spread
-    scale_x = max(gradient, pulled, x * smooth if curved else 0.0)
+    scale_x = max(gradient, pulled, x * curvature)
     return float(max(_relative(r_x, scale_x), _relative(r_z, Ax)))
 
 

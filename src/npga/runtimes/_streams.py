@@ -11,31 +11,28 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Protocol
 
-from npga.errors import InputError, MissingExtraError
-from npga.runtimes._errors import PeerLost
-from npga.runtimes._keys import certificate_name, fingerprint
+from npga.errors import InputError
+from npga.extras import load
+from npga.runtimes._keys import Identity, certificate_name, fingerprint
+from npga.runtimes._wire import PeerLost
 
 SERVICE, METHOD = "npga.Link", "Edge"
 _RETRY_SECONDS = 0.1
 _KEEPALIVE_MS = 1000
+_LOOKS = 10
+_LONGEST_TICK = 0.5
 
 
 @cache
 def import_grpc() -> Any:
     """`grpc` with its asyncio part, or the sentence that says how to get it."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # a neighbour that ends is news of ours, not of the transport
-    try:
-        import grpc
-        import grpc.aio
-    except ImportError:
-        raise MissingExtraError("grpcio", "net", "the gRPC engine") from None
-    return grpc
+    load("grpc.aio", "net", "the gRPC engine", "grpcio")
+    return load("grpc", "net", "the gRPC engine", "grpcio")
 
 
 class Stream(Protocol):
@@ -46,27 +43,6 @@ class Stream(Protocol):
 
     async def write(self, message: bytes) -> None:
         """Send a message."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """The own key and certificate, and the pinned certificates of the neighbours, all in PEM."""
-
-    key: bytes
-    certificate: bytes
-    pinned: Mapping[int, bytes]
-
-    @staticmethod
-    def read(key: Path, certificate: Path, pinned: Mapping[int, Path]) -> Identity:
-        """Read the files; refuse a private key that others can read."""
-        for path in (key, certificate, *pinned.values()):
-            if not path.exists():
-                raise InputError(f"{path} does not exist; make it with `npga keygen job.toml`, or ask its owner for it")
-        if key.stat().st_mode & 0o077:
-            raise InputError(f"others may read {key}; expected mode 600: run chmod 600 {key}")
-        return Identity(
-            key.read_bytes(), certificate.read_bytes(), {party: path.read_bytes() for party, path in pinned.items()}
-        )
 
 
 def channel_options(message_bytes: int) -> list[tuple[str, Any]]:
@@ -209,3 +185,61 @@ async def _farewell(stream: Stream) -> str:
         return "the connection ended without a farewell: it was killed, is frozen, or is cut off"
     status, details = await stream.code(), await stream.details()  # type: ignore[attr-defined]
     return f"the connection ended ({status.name}: {details or 'no reason given'})"
+
+
+class Stopwatch:
+    """How long a party has been waiting: one timer for the whole run instead of one for each round.
+
+    It cancels the task that waits when its time is over, and sets `expired`. Whoever waits longer than its patience
+    says so to its neighbours, once. A party that hears this from the one it waits for extends its own wait and leaves
+    the naming to that one; so the one that is named in the end is the one that is silent.
+
+    Parameters
+    ----------
+    loop
+        The event loop; it need not run all the time.
+    patience, grace
+        Seconds until `late` is called, and from then until the end.
+    late
+        Called once in each wait that outlasts the patience.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, patience: float, grace: float, late: Callable[[], None]
+    ) -> None:
+        self._loop, self.patience, self._grace, self._late = loop, patience, grace, late
+        self._tick = min(patience / _LOOKS, _LONGEST_TICK)
+        self._task: asyncio.Task[object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = False
+        self._from = self._until = 0.0
+        self.expired = False
+        self.party = -1
+
+    def start(self) -> None:
+        """The running task begins to wait."""
+        self._task, self._told = asyncio.current_task(), False
+        self._from = self._loop.time()
+        self._until = self._from + self.patience + self._grace
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._tick, self._look)
+
+    def extend(self) -> None:
+        """The one it waits for is alive and waits as well."""
+        self._until = self._loop.time() + self.patience + 2 * self._grace
+
+    def stop(self) -> None:
+        """The wait is over."""
+        self._task = None
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(self._tick, self._look)
+        if self._task is None:
+            return
+        now = self._loop.time()
+        if now > self._until:
+            self.expired = True
+            self._task.cancel()
+        elif now > self._from + self.patience and not self._told:
+            self._told = True
+            self._late()

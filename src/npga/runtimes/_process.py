@@ -1,4 +1,4 @@
-"""The command line that every engine's module shares, and the files that a party leaves behind."""
+"""One party as a process: the options that every engine's module shares, and the files that it leaves behind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from npga.errors import NpgaError
+from npga.files import replacing, write_text
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._party import Outcome, Party, Report
 
 
 @dataclass(frozen=True)
-class Command:
+class PartyOptions:
     """The options of one process."""
 
     job: Path
@@ -39,7 +40,7 @@ class Command:
         return lambda line: print(f"{who}{line}", file=sys.stderr, flush=True)
 
 
-def parse(description: str | None, arguments: list[str] | None = None) -> Command:
+def parse_options(description: str | None, arguments: list[str] | None = None) -> PartyOptions:
     """Read the options of an engine's module."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("job", type=Path, help="job.toml")
@@ -48,23 +49,23 @@ def parse(description: str | None, arguments: list[str] | None = None) -> Comman
     parser.add_argument("--progress", action="store_true", help="say at every check how far the run has come")
     parser.add_argument("--party", type=int, help="which party of the job this process is")
     parser.add_argument("--key", type=Path, help="private key of this party (default: as job.toml says)")
-    return Command(**vars(parser.parse_args(arguments)))
+    return PartyOptions(**vars(parser.parse_args(arguments)))
 
 
-def run_command(description: str | None, build: Callable[[Job, Command], Party]) -> None:
+def run_process(description: str | None, build: Callable[[Job, PartyOptions], Party]) -> None:
     """Run one party to its end; a failure is one sentence on the standard error and exit code 1."""
-    command = parse(description)
+    options = parse_options(description)
     party = None
     try:
-        party = build(read_job(command.job), command)
-        write_status(command.out, party, {"state": "running"})
+        party = build(read_job(options.job), options)
+        write_status(options.out, party, {"state": "running"})
         outcome = party.run()
-        write_outcome(command.out, party, outcome)
+        write_outcome(options.out, party, outcome)
     except NpgaError as error:
         who = "npga" if party is None else party.layout.title(party.me)
         print(f"{who}: {error}", file=sys.stderr, flush=True)
         if party is not None:
-            write_status(command.out, party, {"state": "failed", "error": str(error), "kind": type(error).__name__})
+            write_status(options.out, party, {"state": "failed", "error": str(error), "kind": type(error).__name__})
         raise SystemExit(1) from None
 
 
@@ -72,25 +73,19 @@ def write_status(out: Path | None, party: Party, values: dict[str, Any]) -> None
     """Leave word of a party in ``party<k>.json``, replaced atomically."""
     if out is None:
         return
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"party{party.me}.json"
     row = {"party": party.me, "agents": list(party.layout.parties[party.me]), "pid": os.getpid()} | values
-    temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(row, indent=1))
-    temporary.replace(path)
+    write_text(out / f"party{party.me}.json", json.dumps(row, indent=1))
 
 
 def write_outcome(out: Path | None, party: Party, outcome: Outcome) -> None:
     """Leave the solution of each agent in ``agent<i>.npz`` and the counts in ``party<k>.json``."""
     if out is not None:
         for i, x in outcome.x.items():
-            temporary = out / f"agent{i}.part"
-            with temporary.open("wb") as file:
+            with replacing(out / f"agent{i}.npz") as file:
                 np.savez(file, x=x, lam=outcome.lam[i])
-            temporary.replace(out / f"agent{i}.npz")
     values = {
         "state": "finished", "converged": outcome.converged,
-        "residual": outcome.residual if math.isfinite(outcome.residual) else None,
+        "kkt": outcome.kkt if math.isfinite(outcome.kkt) else None,
         "iterations": outcome.iterations, "rounds_in_all": outcome.rounds, "resumed_from": outcome.resumed_from,
         **outcome.totals,
     }  # fmt: skip

@@ -9,11 +9,10 @@ import pytest
 
 import npga
 from npga.errors import InputError
-from npga.runtimes._errors import BadMessage
-from npga.runtimes._frame import HEADER_SIZE, Due, Kind
-from npga.runtimes._layout import Layout
-from npga.runtimes._link import Hello, run_number
-from npga.runtimes._mpi_plan import Plan
+from npga.runtimes import BadMessage, Hello, Kind, Layout
+from npga.runtimes._link import run_number
+from npga.runtimes._wire import HEADER_SIZE, Due
+from npga.runtimes.mpi import RepeatedCollective
 
 RUN, LENGTH = 0x123456789ABCDE, 5
 LAYOUTS = {"one agent each": [[0], [1], [2], [3]], "two parties": [[0, 1], [2, 3]]}
@@ -56,24 +55,26 @@ class Ranks:
         network = npga.Network.path(4)
         self.layout = Layout(network, parties)
         self.postmen = [postman() for _ in parties]
-        self._dtype, self._plans = np.dtype(dtype), {}
+        self._dtype, self._collectives = np.dtype(dtype), {}
 
-    def plans(self, kind):
-        if kind not in self._plans:
+    def collectives(self, kind):
+        if kind not in self._collectives:
             due = Due(RUN, 0, kind, 0, LENGTH, self._dtype)
-            self._plans[kind] = [Plan(postman, self.layout, me, due) for me, postman in enumerate(self.postmen)]
-        return self._plans[kind]
+            self._collectives[kind] = [
+                RepeatedCollective(postman, self.layout, me, due) for me, postman in enumerate(self.postmen)
+            ]
+        return self._collectives[kind]
 
     def start(self, vectors, number=1, kind=Kind.DATA):
         """All ranks send; everything is delivered."""
-        for plan, agents in zip(self.plans(kind), self.layout.parties, strict=True):
-            plan.start(number, {i: vectors[i] for i in agents})
+        for collective, agents in zip(self.collectives(kind), self.layout.parties, strict=True):
+            collective.start(number, {i: vectors[i] for i in agents})
         borders = [list(self.layout.borders(me)) for me in range(len(self.postmen))]
         for me, postman in enumerate(self.postmen):
             memoryview(postman.incoming)[:] = b"".join(self.postmen[q].part(borders[q].index(me)) for q in borders[me])
 
     def finish(self, number=1, kind=Kind.DATA):
-        return [plan.finish(number) for plan in self.plans(kind)]
+        return [collective.finish(number) for collective in self.collectives(kind)]
 
 
 @pytest.fixture(params=[(layout, postman) for layout in LAYOUTS for postman in (Postman, ModernPostman)], ids=str)
@@ -153,7 +154,7 @@ def test_every_byte_of_a_header_counts(ranks):
         every.start(np.zeros((4, LENGTH)))
         every.postmen[0].incoming[at] ^= 1
         with pytest.raises(BadMessage):
-            every.plans(Kind.DATA)[0].finish(1)
+            every.collectives(Kind.DATA)[0].finish(1)
 
 
 def test_an_earlier_round_or_another_kind_is_refused(ranks):

@@ -1,4 +1,4 @@
-"""Check a job before anything starts: ``python -m npga.runtimes.check job.toml --party 3``.
+"""Check a job before anything starts: ``python -m npga.runtimes.preflight job.toml --party 3``.
 
 Every party runs this at about the same time, each with its own files. For every link it tells whether the neighbour is
 reachable, shows its pinned certificate, has the same job and the same p, and how far its clock is off.
@@ -14,18 +14,18 @@ from pathlib import Path
 
 from npga import __version__
 from npga.errors import NpgaError
-from npga.runtimes._command import parse
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import expiry
 from npga.runtimes._link import Hello
-from npga.runtimes._private import load_part
+from npga.runtimes._party import read_own_part
+from npga.runtimes._process import parse_options
 from npga.runtimes.net import GrpcLink
 
 _CLOCK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckLine:
     """One line of a check: who looked, at what, whether all is well, and what was seen."""
 
     party: int
@@ -34,59 +34,59 @@ class Finding:
     detail: str
 
 
-def check_party(job: Job, me: int, key: Path | None = None) -> list[Finding]:
+def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     """Look at the own files and at every neighbour, from one party's side."""
     findings = [_own_files(job, me)]
     try:
         link = GrpcLink(job, me, key)
     except NpgaError as error:
-        return [*findings, Finding(me, "key and certificates", False, str(error))]
+        return [*findings, CheckLine(me, "key and certificates", False, str(error))]
     findings.append(_own_certificate(job, me))
     hello = Hello(me, job.layout.parties[me], job.digest, job.p, job.dtype.name, job.times.checkpoint_rounds)
     try:
         answers = link.probe(hello)
         findings += [_neighbour(job, me, q, answer, link.clock_offsets.get(q, 0.0)) for q, answer in answers.items()]
     except NpgaError as error:
-        findings.append(Finding(me, "links", False, str(error)))
+        findings.append(CheckLine(me, "links", False, str(error)))
     link.close()
     return findings
 
 
-def _own_files(job: Job, me: int) -> Finding:
+def _own_files(job: Job, me: int) -> CheckLine:
     try:
-        parts = [load_part(job, i) for i in job.layout.parties[me]]
+        parts = [read_own_part(job, i) for i in job.layout.parties[me]]
     except NpgaError as error:
-        return Finding(me, "own data", False, str(error))
+        return CheckLine(me, "own data", False, str(error))
     sizes = [part.agent.A.shape[1] for part in parts]
-    return Finding(me, "own data", True, f"p = {job.p}, variables {sizes}, job {job.digest}")
+    return CheckLine(me, "own data", True, f"p = {job.p}, variables {sizes}, job {job.digest}")
 
 
-def _own_certificate(job: Job, me: int) -> Finding:
+def _own_certificate(job: Job, me: int) -> CheckLine:
     end = expiry(Path(str(job.parties[me].certificate)).read_bytes())
     left = (end - datetime.datetime.now(datetime.UTC)).days
-    return Finding(me, "own certificate", left > 0, f"valid until {end:%Y-%m-%d}, {left} days")
+    return CheckLine(me, "own certificate", left > 0, f"valid until {end:%Y-%m-%d}, {left} days")
 
 
-def _neighbour(job: Job, me: int, other: int, answer: Hello | BaseException, offset: float) -> Finding:
+def _neighbour(job: Job, me: int, other: int, answer: Hello | BaseException, offset: float) -> CheckLine:
     subject = f"link to {job.layout.title(other)}"
     if not isinstance(answer, Hello):
-        return Finding(me, subject, False, str(answer))
+        return CheckLine(me, subject, False, str(answer))
     words = [f"same job and p, clock {offset:+.1f} s, npga {answer.release}"]
     clocks = abs(offset) <= _CLOCK_SECONDS
     if not clocks:
         words.append("set one of the clocks: certificates and metrics need them")
     if answer.release != __version__:
         words.append(f"here it is {__version__}; the protocol is the same")
-    return Finding(me, subject, clocks, "; ".join(words))
+    return CheckLine(me, subject, clocks, "; ".join(words))
 
 
 def main() -> None:
     """Entry point of the module: one JSON line for each finding; exit code 1 if one is bad."""
-    command = parse(__doc__)
+    options = parse_options(__doc__)
     try:
-        findings = check_party(read_job(command.job), command.party or 0, command.key)
+        findings = check_party(read_job(options.job), options.party or 0, options.key)
     except NpgaError as error:
-        findings = [Finding(command.party or 0, "job", False, str(error))]
+        findings = [CheckLine(options.party or 0, "job", False, str(error))]
     for finding in findings:
         print(json.dumps(asdict(finding)), flush=True)
     sys.exit(0 if all(finding.ok for finding in findings) else 1)

@@ -7,7 +7,6 @@ agents are at most one generation apart, and the oldest of the newest is held by
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
+from npga.files import replacing
 from npga.solver import State
 
 Array = NDArray[Any]
 _KEPT = 2
 
 
-class Keeper:
+class SavedStates:
     """The checkpoints of agent `agent` in `directory`, for the job with this digest."""
 
     def __init__(self, directory: Path, agent: int, digest: str) -> None:
@@ -39,15 +39,9 @@ class Keeper:
 
     def save(self, state: State) -> None:
         """Write the state; an interrupted write leaves the older files as they are."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        path = self._path(state.iteration)
-        temporary = path.with_suffix(".part")
-        with temporary.open("wb") as file:
-            arrays = state.arrays() | {"digest": np.array(self._digest), "rounds": np.array(state.rounds)}
+        arrays = state.arrays() | {"digest": np.array(self._digest), "rounds": np.array(state.rounds)}
+        with replacing(self._path(state.iteration), durable=True) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
         for old in self.iterations()[:-_KEPT]:
             self._path(old).unlink()
 

@@ -1,0 +1,284 @@
+"""What travels between agents that are apart, checked before it is used, and what is said when it is refused.
+
+A message is a fixed header and a payload,
+
+    magic "NPGA" | protocol u8 | kind u8 | dtype char | 0 | run u64 | sender u32 | length u32 | round u64 | payload
+
+little-endian, and so must be the machines: payloads are the numbers as they lie in memory. `length` counts the entries
+of the payload; `run` is a number that only the two ends of this connection know since they opened it, so that nothing
+from an earlier run can be replayed. Messages of one kind and length, to or from one neighbour or all of them, make a
+packet.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga.errors import InputError, NpgaError
+
+Array = NDArray[Any]
+PROTOCOL = 1
+_MAGIC = b"NPGA"
+_HEADER = struct.Struct("<4sBBcxQIIQ")
+HEADER_SIZE = _HEADER.size
+_KIND_AT = 5
+_ROUND = struct.Struct("<Q")  # the end of the header
+ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
+_TEXT = b"S"
+# The highest byte of an infinity or a NaN, and of finite numbers so large that a closer look costs nobody anything.
+_POSITIVE, _NEGATIVE = 0x7F, 0xFF
+_CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
+
+
+# What can go wrong
+
+
+class LinkError(NpgaError):
+    """A neighbour can no longer be worked with; the run ends here and can be resumed.
+
+    Parameters
+    ----------
+    peer
+        Who, for example "agent 3".
+    reason
+        What was seen.
+    """
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(f"{self._verb(peer)}: {reason}")
+        self.peer, self.reason = peer, reason
+
+    @staticmethod
+    def _verb(peer: str) -> str:
+        return f"trouble with {peer}"
+
+
+class PeerLost(LinkError):  # noqa: N818
+    """The neighbour has gone, or has said that it ends."""
+
+    @staticmethod
+    def _verb(peer: str) -> str:
+        return f"lost {peer}"
+
+
+class PeerSlow(LinkError):  # noqa: N818
+    """The neighbour is there and did not send in time."""
+
+    @staticmethod
+    def _verb(peer: str) -> str:
+        return f"gave up waiting for {peer}"
+
+
+class BadMessage(LinkError):  # noqa: N818
+    """The neighbour sent something else than the protocol allows at this point."""
+
+    @staticmethod
+    def _verb(peer: str) -> str:
+        return f"refused a message from {peer}"
+
+
+class Diverged(NpgaError):  # noqa: N818
+    """An agent's own numbers are no longer finite."""
+
+    def __init__(self, agent: int) -> None:
+        super().__init__(f"the iterates of agent {agent} are no longer finite: reduce the steps, or use a lazy network")
+
+
+# One message
+
+
+class Kind(IntEnum):
+    """What a message is for."""
+
+    HELLO = 0
+    DATA = 1
+    CONTROL = 2
+    BYE = 3
+    WAITING = 4
+
+    __hash__ = int.__hash__  # Enum's own is Python code, too slow for a key that is looked up in every round
+
+
+class Due(NamedTuple):
+    """What the next message must be."""
+
+    run: int
+    sender: int
+    kind: Kind
+    round: int
+    length: int
+    dtype: np.dtype[Any]
+
+
+def frame_size(length: int, dtype: np.dtype[Any]) -> int:
+    """Bytes of a message of `length` numbers."""
+    return HEADER_SIZE + length * dtype.itemsize
+
+
+def header(due: Due) -> bytes:
+    """The header that the message due must have, byte for byte."""
+    return _HEADER.pack(_MAGIC, PROTOCOL, due.kind, _CODES[due.dtype], due.run, due.sender, due.length, due.round)
+
+
+def unpack(frame: bytes | memoryview, due: Due, peer: str) -> Array:
+    """The vector of a message that is exactly the one due; anything else is refused with its reason."""
+    if len(frame) != frame_size(due.length, due.dtype) or frame[:HEADER_SIZE] != header(due):
+        raise _refusal(frame, due, peer)
+    vector = np.frombuffer(frame, due.dtype, due.length, HEADER_SIZE)
+    step = due.dtype.itemsize
+    if perhaps_infinite(bytes(frame[HEADER_SIZE + step - 1 :: step])) and not np.isfinite(vector).all():
+        where = int(np.argmin(np.isfinite(vector)))
+        raise BadMessage(peer, f"entry {where} is {vector[where]}; expected finite numbers")
+    return vector
+
+
+def perhaps_infinite(highest: bytes | bytearray) -> bool:
+    """Whether numbers with these highest bytes can be infinite or NaN.
+
+    With many processes on few cores every round begins with cold caches; looking at bytes touches far less code than
+    NumPy's `isfinite`.
+    """
+    return _POSITIVE in highest or _NEGATIVE in highest
+
+
+def _refusal(frame: bytes | memoryview, due: Due, peer: str) -> LinkError:
+    """What is wrong with a message whose header or length is not the one due."""
+    if len(frame) < HEADER_SIZE:
+        return BadMessage(peer, f"{len(frame)} bytes arrived; expected a header of {HEADER_SIZE}")
+    magic, protocol, kind, code, run, sender, length, number = _HEADER.unpack_from(frame)
+    if magic != _MAGIC or protocol != PROTOCOL:
+        return BadMessage(peer, f"it begins with {magic!r}, protocol {protocol}; expected {_MAGIC!r}, {PROTOCOL}")
+    if run != due.run:
+        return BadMessage(peer, f"it belongs to run {run:016x}; expected {due.run:016x}: replayed, or another job")
+    if kind == Kind.BYE:
+        return PeerLost(peer, bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace"))
+    if sender != due.sender:
+        return BadMessage(peer, f"it says that agent {sender} sent it; expected agent {due.sender}")
+    if (kind, number) != (due.kind, due.round):
+        return BadMessage(
+            peer, f"kind {kind}, round {number} arrived; expected kind {int(due.kind)}, round {due.round}: "
+            + ("a message came twice or late" if number < due.round else "a message is missing")
+        )  # fmt: skip
+    return BadMessage(
+        peer,
+        f"{length} numbers of type {code.decode('latin1')!r} in {len(frame)} bytes arrived; expected {due.length} "
+        f"of type {_CODES[due.dtype].decode()!r} in {frame_size(due.length, due.dtype)}",
+    )
+
+
+def pack_text(run: int, sender: int, kind: Kind, text: str) -> bytes:
+    """A message of words: a hello, or a farewell with its reason."""
+    payload = text.encode()
+    return _HEADER.pack(_MAGIC, PROTOCOL, kind, _TEXT, run, sender, len(payload), 0) + payload
+
+
+def is_farewell(frame: bytes) -> bool:
+    """Whether a message ends the conversation."""
+    return len(frame) >= HEADER_SIZE and frame[_KIND_AT] == Kind.BYE
+
+
+def unpack_hello(frame: bytes, peer: str) -> str:
+    """The text of a hello; the first message on every connection."""
+    if len(frame) < HEADER_SIZE:
+        raise BadMessage(peer, f"{len(frame)} bytes arrived; expected a hello")
+    magic, protocol, kind, *_ = _HEADER.unpack_from(frame)
+    if magic != _MAGIC:
+        raise BadMessage(peer, f"it begins with {magic!r}; expected {_MAGIC!r}: not an npga agent")
+    if protocol != PROTOCOL:
+        raise BadMessage(peer, f"it speaks protocol {protocol} and this one {PROTOCOL}; install the same release")
+    text = bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace")
+    if kind == Kind.BYE:
+        raise PeerLost(peer, text)
+    if kind != Kind.HELLO:
+        raise BadMessage(peer, f"a message of kind {kind} arrived; expected a hello")
+    return text
+
+
+# Several messages in one piece
+
+
+class PacketForm:
+    """The place of every message in a packet, and the headers that they must have.
+
+    With many processes on few cores every round begins with cold caches, and the time goes into how much code is
+    touched. So everything about the messages that stays is made once, and packets are checked as bytes, without NumPy's
+    general loops; only what looks wrong is taken apart.
+
+    Parameters
+    ----------
+    due
+        What all the messages have in common; its sender and round do not matter.
+    senders
+        Where the messages come from, in order: agents, each with what error messages call its party.
+    """
+
+    def __init__(self, due: Due, senders: Sequence[tuple[int, str]]) -> None:
+        self._due, self._senders = due, senders
+        self.frame = frame_size(due.length, due.dtype)
+        self.size = self.frame * len(senders)
+        self._beginnings = [header(due._replace(sender=i))[:-ROUND_SIZE] for i, _ in senders]
+        self._joined = [*self._beginnings, b""]  # a round that joins these makes the headers, one after another
+        self._heads = [slice(at, at + HEADER_SIZE) for at in range(0, self.size, self.frame)]
+        self._highest = slice(due.dtype.itemsize - 1, None, due.dtype.itemsize)
+
+    def payloads(self, vectors: Mapping[int, Array]) -> dict[int, bytes]:
+        """The vectors as bytes, if all are what the headers promise."""
+        for i, vector in vectors.items():
+            if vector.shape != (self._due.length,) or vector.dtype != self._due.dtype:
+                raise self.refusal(i, vector)
+        return {i: vector.tobytes() for i, vector in vectors.items()}
+
+    def write(self, number: int, payloads: Mapping[int, bytes]) -> bytes:
+        """The packet of a round."""
+        stamp = round_bytes(number)
+        pieces: list[bytes] = []
+        for (i, _), beginning in zip(self._senders, self._beginnings, strict=True):
+            pieces += beginning, stamp, payloads[i]
+        return b"".join(pieces)
+
+    def places(self, packet: bytearray) -> list[tuple[int, memoryview, memoryview]]:
+        """For every message of a packet its agent, and where its round and its numbers are to be written."""
+        view = memoryview(packet)
+        return [
+            (i, view[head.stop - ROUND_SIZE : head.stop], self._vector(packet, head).data)
+            for (i, _), head in zip(self._senders, self._heads, strict=True)
+        ]
+
+    def refusal(self, agent: int, vector: Array) -> InputError:
+        """What to say of a vector that is not of the length and type that the headers promise."""
+        return InputError(
+            f"the vector of agent {agent} has shape {vector.shape} and type {vector.dtype}; expected "
+            f"{self._due.length} entries of {self._due.dtype}, as the others of this party have"
+        )
+
+    def heads(self, packet: bytes | bytearray) -> list[memoryview]:
+        """The headers of a packet, as views of it."""
+        view = memoryview(packet)
+        return [view[head] for head in self._heads]
+
+    def check(self, packet: bytes | bytearray, heads: Sequence[memoryview], number: int) -> None:
+        """Refuse a packet whose messages are not those due in this round, or hold numbers that are not finite."""
+        if (
+            len(packet) == self.size
+            and b"".join(heads) == round_bytes(number).join(self._joined)
+            and not perhaps_infinite(packet[self._highest])
+        ):
+            return
+        due, view = self._due._replace(round=number), memoryview(packet)
+        for (i, peer), head in zip(self._senders, self._heads, strict=True):
+            # A packet of another size is shown whole, to be refused as it is.
+            frame = view[head.start :][: self.frame] if len(packet) == self.size else view
+            unpack(frame, due._replace(sender=i), peer)
+
+    def vectors(self, packet: bytes | bytearray) -> dict[int, Array]:
+        """The vectors of a packet by agent; they are views of it."""
+        return {i: self._vector(packet, head) for (i, _), head in zip(self._senders, self._heads, strict=True)}
+
+    def _vector(self, packet: bytes | bytearray, head: slice) -> Array:
+        return np.frombuffer(packet, self._due.dtype, self._due.length, head.stop)
