@@ -201,3 +201,12 @@ def test_arguments_are_left_alone(n):
     Network(adjacency)
     np.testing.assert_array_equal(adjacency, before)
     assert adjacency.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [nx.cycle_graph(9), nx.grid_2d_graph(9, 10, periodic=True), nx.gnp_random_graph(700, 0.02, seed=1)],
+    ids=["ring", "torus", "random"],
+)
+def test_the_diameter_of_agents_that_are_alike(graph):
+    assert Network(graph).diameter == nx.diameter(graph)

@@ -1,17 +1,27 @@
-"""Who talks to whom: graphs, mixing matrices, the version table, and the messages of one iteration."""
+"""Who talks to whom: graphs, mixing matrices, the version table, and the messages of one iteration.
 
-from npga.networks._gossip import Gossip
+This room owns everything about the network and nothing about the problem; it imports errors alone. In reading order:
+
+    network           the graph with its mixing matrix W
+    graphs            topologies: read, generated, measured
+    mixing            the weights of W, by name or from a matrix
+    spectrum          symmetric matrices on a graph, and their eigenvalues
+    version_table     every version of NPGA as a row, with all that differs between them
+    version           a version: B^2, C and D as polynomials in one gossip matrix
+    matrix_version    a version given by explicit matrices
+    exchange          the messages of one iteration, answered and counted
+"""
+
+from npga.networks._exchange import Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
-from npga.networks._polynomial import KernelPolynomials
-from npga.networks._rows import version
-from npga.networks._schedule import MatrixSchedule, PolynomialSchedule, Schedule, drive
-from npga.networks._table import VersionTable, versions
-from npga.networks._version import Matrices, Spectra, Version
+from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, Version
+from npga.networks._version_table import VersionRow, VersionTable, version, version_rows, versions
 
 __all__ = [
     "Gossip",
     "KernelPolynomials",
+    "Look",
     "Matrices",
     "MatrixSchedule",
     "MatrixVersion",
@@ -20,8 +30,10 @@ __all__ = [
     "Schedule",
     "Spectra",
     "Version",
+    "VersionRow",
     "VersionTable",
     "drive",
     "version",
+    "version_rows",
     "versions",
 ]

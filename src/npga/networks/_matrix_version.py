@@ -9,12 +9,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from npga.errors import VersionError
+from npga.networks._exchange import MatrixSchedule
 from npga.networks._network import Network
-from npga.networks._polynomial import KernelPolynomials
-from npga.networks._schedule import MatrixSchedule
-from npga.networks._spectrum import weighted_laplacian
-from npga.networks._symmetric import TOLERANCE, entries_on_edges, read_symmetric, require_row_sums
-from npga.networks._version import Matrices, Spectra, Version
+from npga.networks._spectrum import (
+    TOLERANCE,
+    entries_on_edges,
+    read_symmetric,
+    require_row_sums,
+    weighted_laplacian,
+)
+from npga.networks._version import KernelPolynomials, Matrices, Spectra, Version
 
 FloatArray = npt.NDArray[np.float64]
 _OPS = ("B2", "C", "D")

@@ -13,10 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from npga.errors import MissingExtraError, NetworkError, nearest
-from npga.networks._graph import Topology
-from npga.networks._positive import is_positive
-from npga.networks._spectrum import extremes, weighted_laplacian
-from npga.networks._symmetric import TOLERANCE, entries_on_edges, read_symmetric, require_row_sums
+from npga.networks._graphs import Topology, is_positive
+from npga.networks._spectrum import (
+    TOLERANCE,
+    entries_on_edges,
+    extremes,
+    read_symmetric,
+    require_row_sums,
+    weighted_laplacian,
+)
 
 FloatArray = npt.NDArray[np.float64]
 SMALLEST_WEIGHT = 1e-8  # a link that the fastest mixing would leave idle keeps this much

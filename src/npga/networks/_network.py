@@ -12,13 +12,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from npga.errors import NetworkError
-from npga.networks import _generators as generate
-from npga.networks._distance import diameter
-from npga.networks._graph import Topology, checked_topology, from_adjacency, from_edges, read_graph
-from npga.networks._incidence import Incidence
+from npga.networks import _graphs as graphs
+from npga.networks._exchange import Incidence
 from npga.networks._mixing import laplacian_tau, matrix_weights, named_weights
-from npga.networks._spectrum import extremes, full_spectrum, weighted_laplacian
-from npga.networks._symmetric import read_symmetric
+from npga.networks._spectrum import extremes, full_spectrum, read_symmetric, weighted_laplacian
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -102,14 +99,14 @@ class Network:
         name: str | None = None,
     ) -> None:
         if graph is not None:
-            topology = read_graph(graph, n)
+            topology = graphs.read_graph(graph, n)
         elif isinstance(mixing, str):
             raise NetworkError(f"no graph arrived with mixing={mixing!r}; pass a graph, or a matrix W as mixing")
         else:
-            topology = from_adjacency(read_symmetric(mixing, "W", NetworkError))
+            topology = graphs.from_adjacency(read_symmetric(mixing, "W", NetworkError))
         self._build(topology, mixing, c, seed, name)
 
-    def _build(self, topology: Topology, mixing: Any, c: float, seed: int | None, name: str | None) -> None:
+    def _build(self, topology: graphs.Topology, mixing: Any, c: float, seed: int | None, name: str | None) -> None:
         named = isinstance(mixing, str)
         weights = named_weights(mixing, topology, c) if named else matrix_weights(mixing, topology)
         fields: dict[str, Any] = {"n": topology.n, "labels": topology.labels, "seed": seed, "name": name}
@@ -125,7 +122,7 @@ class Network:
     @classmethod
     def _drawn(cls, n: int, pairs: IntArray, mixing: str | Array, c: float, seed: int | None = None) -> Network:
         network = cls.__new__(cls)
-        network._build(checked_topology(n, pairs), mixing, c, seed, None)
+        network._build(graphs.checked_topology(n, pairs), mixing, c, seed, None)
         return network
 
     @classmethod
@@ -134,14 +131,14 @@ class Network:
     ) -> Network:
         """Network of pairs of agents; `n` is needed only when the last agents have no pair."""
         network = cls.__new__(cls)
-        network._build(from_edges(edges, n), mixing, c, None, None)
+        network._build(graphs.from_edges(edges, n), mixing, c, None, None)
         return network
 
     @classmethod
     def from_adjacency(cls, matrix: Array, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Network of a symmetric adjacency matrix, dense or sparse; its values and diagonal are ignored."""
         network = cls.__new__(cls)
-        network._build(from_adjacency(matrix), mixing, c, None, None)
+        network._build(graphs.from_adjacency(matrix), mixing, c, None, None)
         return network
 
     @classmethod
@@ -152,40 +149,40 @@ class Network:
     @classmethod
     def path(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents in a row."""
-        n = generate.require_size(n)
-        return cls._drawn(n, generate.path_edges(n), mixing, c)
+        n = graphs.require_size(n)
+        return cls._drawn(n, graphs.path_edges(n), mixing, c)
 
     @classmethod
     def ring(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents in a circle."""
-        n = generate.require_size(n)
-        return cls._drawn(n, generate.ring_edges(n), mixing, c)
+        n = graphs.require_size(n)
+        return cls._drawn(n, graphs.ring_edges(n), mixing, c)
 
     @classmethod
     def grid(cls, rows: int, cols: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents on a rectangle, row by row."""
-        rows, cols = generate.require_size(rows, "rows"), generate.require_size(cols, "cols")
-        return cls._drawn(rows * cols, generate.grid_edges(rows, cols), mixing, c)
+        rows, cols = graphs.require_size(rows, "rows"), graphs.require_size(cols, "cols")
+        return cls._drawn(rows * cols, graphs.grid_edges(rows, cols), mixing, c)
 
     @classmethod
     def star(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agent 0 in the middle, linked with everyone."""
-        n = generate.require_size(n)
-        return cls._drawn(n, generate.star_edges(n), mixing, c)
+        n = graphs.require_size(n)
+        return cls._drawn(n, graphs.star_edges(n), mixing, c)
 
     @classmethod
     def complete(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Everyone linked with everyone."""
-        n = generate.require_size(n)
-        return cls._drawn(n, generate.complete_edges(n), mixing, c)
+        n = graphs.require_size(n)
+        return cls._drawn(n, graphs.complete_edges(n), mixing, c)
 
     @classmethod
     def erdos_renyi(
         cls, n: int, p: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Every pair linked with probability `p`; redrawn with seed, seed + 1, ... until connected."""
-        n = generate.require_size(n)
-        edges, used = generate.connected_erdos_renyi(n, p, seed)
+        n = graphs.require_size(n)
+        edges, used = graphs.connected_erdos_renyi(n, p, seed)
         return cls._drawn(n, edges, mixing, c, used)
 
     @classmethod
@@ -193,8 +190,8 @@ class Network:
         cls, n: int, radius: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Points of the unit square linked within `radius`; redrawn like `erdos_renyi` until connected."""
-        n = generate.require_size(n)
-        edges, used = generate.connected_geometric(n, radius, seed)
+        n = graphs.require_size(n)
+        edges, used = graphs.connected_geometric(n, radius, seed)
         return cls._drawn(n, edges, mixing, c, used)
 
     @classmethod
@@ -202,8 +199,8 @@ class Network:
         cls, n: int, m: int, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Preferential attachment with `m` links per newcomer: a few hubs and many small agents."""
-        n = generate.require_size(n)
-        return cls._drawn(n, generate.barabasi_albert_edges(n, m, seed), mixing, c, seed)
+        n = graphs.require_size(n)
+        return cls._drawn(n, graphs.barabasi_albert_edges(n, m, seed), mixing, c, seed)
 
     def lazy(self) -> Network:
         """Network with W' = (I + W)/2 on the same graph: every weight halved, so that W' > 0."""
@@ -321,7 +318,7 @@ class Network:
     @cached_property
     def diameter(self) -> int:
         """Largest number of hops between two agents, exact."""
-        return diameter(abs(self._neighborhoods))
+        return graphs.diameter(abs(self._neighborhoods))
 
     @property
     def graph(self) -> nx.Graph:

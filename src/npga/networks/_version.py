@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from npga.errors import VersionError
+from npga.networks._exchange import PolynomialSchedule, Schedule
+from npga.networks._graphs import is_positive
 from npga.networks._network import Network
-from npga.networks._polynomial import (
-    Coefficients,
-    KernelPolynomials,
-    evaluate,
-    evaluate_matrix,
-    in_powers_of_kernel,
-    read_coefficients,
-    render,
-)
-from npga.networks._positive import is_positive
-from npga.networks._schedule import PolynomialSchedule, Schedule
 from npga.networks._spectrum import weighted_laplacian
 
 if TYPE_CHECKING:
     from npga.networks._matrix_version import MatrixVersion
 
 FloatArray = npt.NDArray[np.float64]
+Coefficients = tuple[float, ...]
 _STEPS = ("alpha", "beta", "gamma", "theta")
+_ROUNDING = Fraction(1, 10**12)  # a sum of typed decimals this close to 0 or 1 means 0 or 1
+
+
+class KernelPolynomials(NamedTuple):
+    """B^2, C and D as coefficients of powers of K, lowest first, without trailing zeros."""
+
+    b: Coefficients
+    c: Coefficients
+    d: Coefficients
 
 
 class Matrices(NamedTuple):
@@ -62,6 +66,17 @@ class Spectra:
     consensus: int | None
 
 
+class Look(NamedTuple):
+    """How a version is drawn: its label, and colour, dashes, marker and width of its line, as matplotlib takes them."""
+
+    label: str
+    color: str = "#000000"
+    dashes: str | tuple[int, tuple[int, ...]] = "-"
+    marker: str = ""
+    filled: bool = True
+    width: float = 1.5
+
+
 @dataclass(frozen=True, repr=False)
 class Version:
     """A version of NPGA, written as polynomials. Immutable.
@@ -87,6 +102,12 @@ class Version:
         Name for plots and tables; defaults to `name`.
     formulas : sequence of three str, optional
         How to print B^2, C and D; generated from the coefficients by default.
+    largest_c : float
+        Largest c of a table row that meets Assumption 4 (iii) with every mixing matrix.
+    tunes_c : bool
+        Whether tuning may search the constant c of the table row of this name.
+    look : Look, optional
+        Label, colour, dashes and marker in figures; by default a plain line labelled with the title.
 
     Examples
     --------
@@ -106,6 +127,9 @@ class Version:
     fixed: Mapping[str, float] = field(default_factory=dict, hash=False)
     title: str = ""
     formulas: Sequence[str] | None = field(default=None, compare=False)
+    largest_c: float = field(default=math.inf, compare=False)
+    tunes_c: bool = field(default=False, compare=False)
+    look: Look = field(default=Look(""), compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -121,10 +145,11 @@ class Version:
             object.__setattr__(self, key, self._read(key))
         object.__setattr__(self, "fixed", {step: float(value) for step, value in self.fixed.items()})
         object.__setattr__(self, "title", self.title or self.name)
+        object.__setattr__(self, "look", self.look if self.look.label else self.look._replace(label=self.title))
         self._require_solutions()
 
     def _read(self, key: str) -> Coefficients:
-        return read_coefficients(getattr(self, key), key)
+        return _read_coefficients(getattr(self, key), key)
 
     def _require_solutions(self) -> None:
         b, c, d = self._kernel
@@ -149,9 +174,9 @@ class Version:
     @cached_property
     def _kernel(self) -> KernelPolynomials:
         return KernelPolynomials(
-            in_powers_of_kernel(tuple(self.B2), self.basis, 0),
-            in_powers_of_kernel(tuple(self.C), self.basis, 0),
-            in_powers_of_kernel(tuple(self.D), self.basis, 1),
+            _in_powers_of_kernel(tuple(self.B2), self.basis, 0),
+            _in_powers_of_kernel(tuple(self.C), self.basis, 0),
+            _in_powers_of_kernel(tuple(self.D), self.basis, 1),
         )
 
     def kernel_polynomials(self, beta: float | None = None) -> KernelPolynomials:
@@ -190,7 +215,7 @@ class Version:
         """B^2, C and D as text."""
         if self.formulas is not None:
             return dict(zip(("B2", "C", "D"), self.formulas, strict=True))
-        text = {key: render(value, self.basis) for key, value in self.polynomials.items()}
+        text = {key: _render(value, self.basis) for key, value in self.polynomials.items()}
         if self.times_beta:
             text |= {key: f"beta ({text[key]})" for key in ("B2", "C") if text[key] != "0"}
         return text
@@ -208,16 +233,77 @@ class Version:
     def matrices(self, network: Network, beta: float | None = None) -> Matrices:
         """B^2, C and D on this network, as sparse n x n matrices."""
         K = weighted_laplacian(network.n, network.edges, self.edge_weights(network))
-        return Matrices(*(evaluate_matrix(polynomial, K) for polynomial in self.kernel_polynomials(beta)))
+        return Matrices(*(_evaluate_matrix(polynomial, K) for polynomial in self.kernel_polynomials(beta)))
 
     def spectra(self, network: Network, beta: float | None = None) -> Spectra:
         """Eigenvalues of B^2, C and D on this network, joint because the three matrices commute."""
         kernel = 1.0 - network.spectrum if self.basis == "W" else network.laplacian_spectrum
         consensus = network.n - 1 if self.basis == "W" else 0
-        b, c, d = (evaluate(polynomial, kernel) for polynomial in self.kernel_polynomials(beta))
+        b, c, d = (_evaluate(polynomial, kernel) for polynomial in self.kernel_polynomials(beta))
         return Spectra(b, c, d, joint=True, consensus=consensus)
 
     def __repr__(self) -> str:
         text = ", ".join(f"{key}={value!r}" for key, value in self.formula.items())
         constant = "" if self.c is None else f", c={self.c:g}"
         return f"Version({self.name!r}, {text}{constant}, rounds={self.rounds})"
+
+
+def _read_coefficients(values: Iterable[Any], what: str) -> Coefficients:
+    """Coefficients as typed, as floats; refuses what is not a non-empty list of finite numbers."""
+    try:
+        coefficients = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        coefficients = ()
+    if not coefficients or not all(math.isfinite(value) for value in coefficients):
+        raise VersionError(
+            f"{what} = {values!r} arrived; expected a list of finite coefficients in powers of the gossip "
+            "matrix, lowest first: [1, 0, -1] is I - W^2. For explicit matrices use Version.from_matrices"
+        )
+    return coefficients
+
+
+def _in_powers_of_kernel(coefficients: Coefficients, basis: str, constant: int) -> Coefficients:
+    """Substitute W = I - K (basis "W"), or L = K, in exact arithmetic.
+
+    Each float is read as the decimal that prints it, so that 0.3 - 0.2 - 0.1 is zero. The constant term must
+    come out as `constant`: it is returned as found otherwise, for the caller to refuse.
+    """
+    typed = [Fraction(repr(value)) for value in coefficients]
+    powers = list(typed)
+    if basis == "W":  # (I - K)^j = sum over i of binom(j, i) (-K)^i
+        for i in range(len(typed)):
+            powers[i] = sum((math.comb(j, i) * typed[j] for j in range(i, len(typed))), Fraction(0)) * (-1) ** i
+    if abs(powers[0] - constant) <= _ROUNDING * max(abs(value) for value in (*typed, Fraction(constant))):
+        powers[0] = Fraction(constant)
+    while len(powers) > 1 and powers[-1] == 0:
+        powers.pop()
+    return tuple(float(value) for value in powers)
+
+
+def _evaluate(polynomial: Coefficients, x: FloatArray) -> FloatArray:
+    """Values of the polynomial at the numbers `x`."""
+    return np.asarray(np.polynomial.polynomial.polyval(x, polynomial), dtype=np.float64)
+
+
+def _evaluate_matrix(polynomial: Coefficients, K: Any) -> Any:
+    """Value of the polynomial at the sparse matrix K, by Horner's rule."""
+    identity = sparse.eye_array(K.shape[0], format="csr")
+    value = polynomial[-1] * identity
+    for coefficient in polynomial[-2::-1]:
+        value = K @ value + coefficient * identity
+    value = sparse.csr_array(value)
+    value.eliminate_zeros()
+    return value
+
+
+def _render(coefficients: Sequence[float], symbol: str) -> str:
+    """Text such as "I - W^2" or "0.5 I - 0.5 W"."""
+    text = ""
+    for power, value in enumerate(coefficients):
+        if value == 0:
+            continue
+        factor = "" if abs(value) == 1 else f"{abs(value):g} "
+        base = "I" if power == 0 else symbol if power == 1 else f"{symbol}^{power}"
+        sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
+        text += sign + factor + base
+    return text or "0"

@@ -20,7 +20,6 @@ from npga.theory._coverage import Coverage, Setup
 from npga.theory._problem_facts import Fact, ProblemFacts, problem_facts
 
 _DECOMPOSED = 300  # largest np whose matrices are decomposed in a trial
-_LARGEST_C = {"p2d2": 1.0, "nids": 0.5}  # Assumption 4 (iii) for every mixing matrix
 
 
 def suggestions(problem: Problem, setup: Setup, steps: Steps | None) -> tuple[str, ...]:
@@ -77,8 +76,8 @@ def _network_or_version(setup: Setup, lazy: Network) -> Iterator[str]:
 
 
 def _relatives(version: Version) -> Iterator[tuple[str, Version]]:
-    if version.c is not None and version.c > _LARGEST_C.get(version.name, math.inf):
-        c = _LARGEST_C[version.name]
+    if version.c is not None and version.c > version.largest_c:
+        c = version.largest_c
         yield f"c = {c:g}", find_version(version.name, c=c)
     if version.fixed:
         steps = ", ".join(version.fixed)

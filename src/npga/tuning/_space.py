@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.networks import MatrixVersion, Network, Version
+from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.steps import Steps
@@ -63,7 +63,7 @@ class StepSpace:
     @property
     def tunes_c(self) -> bool:
         """Whether the version has a constant that changes more than gamma does."""
-        return self.version.name in ("nids", "dlm") and not isinstance(self.version, MatrixVersion)
+        return self.version.tunes_c
 
     @property
     def bounds(self) -> Array:

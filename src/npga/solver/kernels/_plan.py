@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import VersionError
-from npga.networks import Network, Version
-from npga.networks._polynomial import KernelPolynomials
+from npga.networks import KernelPolynomials, Network, Version
 from npga.problem import Problem
 from npga.solver.kernels._elementwise import prepare_conj_prox, prepare_prox
 from npga.solver.kernels._lower import LoweredFunction, UnsupportedError, lower_function, lower_matrix

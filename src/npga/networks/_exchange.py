@@ -1,4 +1,4 @@
-"""One iteration's messages, written once for all agents together and for one agent alone.
+"""The messages of one iteration: written once for all agents together and for one agent alone, answered and counted.
 
 The difference form of NPGA mixes twice per iteration: C (lam - lam_prev) + gamma B^2 v before the gradient
 step, D v after it. Both are generators. They `yield (u, op)` to say "send u, and give me back
@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from npga.networks._polynomial import KernelPolynomials, degree
+from npga.errors import NetworkError
+
+if TYPE_CHECKING:
+    from npga.networks._network import Network
+    from npga.networks._version import KernelPolynomials, Version
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -66,8 +71,8 @@ class PolynomialSchedule(Schedule):
 
     def __init__(self, polynomials: KernelPolynomials) -> None:
         self._b, self._c, self._d = polynomials
-        self.kept_size = degree(self._d)
-        self._new_powers = max(degree(self._c), degree(self._b) - self.kept_size, 0)
+        self.kept_size = len(self._d) - 1
+        self._new_powers = max(len(self._c) - 1, len(self._b) - 1 - self.kept_size, 0)
         self.rounds = self.kept_size + self._new_powers
         self.ops = ("gossip",)
 
@@ -143,9 +148,74 @@ def _coefficient(polynomial: tuple[float, ...], power: int) -> float:
 
 
 def _plus(total: Array | None, coefficient: float, array: Array, scale: float = 1.0) -> Array | None:
-    """Total + scale coefficient array, doing no work for a zero coefficient or a factor of one."""
+    """total + scale coefficient array, doing no work for a zero coefficient or a factor of one."""
     if coefficient == 0.0:
         return total
     factor = scale * coefficient
     term = array if factor == 1.0 else factor * array
     return term if total is None else total + term
+
+
+class Gossip:
+    """Answers ``(u, op)`` with K_op u, the edge differences of the n x p array u.
+
+    Parameters
+    ----------
+    network
+        Who talks to whom.
+    version, schedule
+        They name the operators and their edge weights.
+
+    Attributes
+    ----------
+    rounds : int
+        How often every agent has sent a vector to each of its neighbours.
+    """
+
+    def __init__(self, network: Network, version: Version, schedule: Schedule) -> None:
+        self._network = network
+        self._weights = {op: version.edge_weights(network, op) for op in schedule.ops}
+        self._sent: Array | None = None
+        self.rounds = 0
+
+    def __call__(self, vector: Array | None, op: str) -> Array:
+        """K_op applied to a vector that is sent now, or (for None) to the one that was sent last."""
+        if vector is not None:
+            self._sent = vector
+            self.rounds += 1
+        if self._sent is None:
+            raise NetworkError("a request for the last message arrived before any was sent; send a vector first")
+        return self._network.differences(self._sent, self._weights[op])
+
+
+class Incidence:
+    """Signed incidence matrix E (m x n): row (i, j), i < j, holds +1 at i and -1 at j.
+
+    (E^T (w * (E u)))_i = sum over neighbours j of w_ij (u_i - u_j). Written with differences it is exactly
+    zero on agents that agree, so rounding cannot accumulate over iterations as it does with a product by
+    I - W. Links are sorted, so CSR adds the terms of agent i in ascending order of its neighbours: one agent
+    that adds w_ij (u_i - u_j) in that order gets the same bits.
+    """
+
+    def __init__(self, n: int, edges: npt.NDArray[np.int64]) -> None:
+        self._n = n
+        self._edges = edges
+        self._cast: dict[np.dtype[Any], tuple[Any, Any]] = {}
+
+    def apply(self, u: Array, weights: Array | None) -> Array:
+        """E^T (w * (E u)) along the first axis; float32 stays float32, everything else becomes float64."""
+        u = np.asarray(u)
+        dtype = u.dtype if u.dtype == np.float32 else np.dtype(np.float64)
+        E, E_transposed = self._matrices(dtype)
+        gaps = E @ np.ascontiguousarray(u, dtype=dtype).reshape(self._n, -1)
+        if weights is not None:
+            gaps *= weights.astype(dtype, copy=False)[:, np.newaxis]
+        return np.asarray(E_transposed @ gaps).reshape(u.shape)
+
+    def _matrices(self, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+        if dtype not in self._cast:
+            m = len(self._edges)
+            signs = np.tile(np.array([1, -1], dtype=dtype), m)
+            E = sparse.csr_array((signs, self._edges.ravel(), 2 * np.arange(m + 1)), shape=(m, self._n))
+            self._cast[dtype] = (E, sparse.csr_array(E.T))
+        return self._cast[dtype]
