@@ -8,7 +8,7 @@ passes in or out, so the same object runs in one process, over MPI and over a ne
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class LocalAgent:
     schedule
         The version's plan of exchanges.
     steps
-        Step sizes.
+        Step sizes, with its own alpha.
     x0, lam0
         Start of x_i and lam_i; zero when not given.
     """
@@ -78,12 +78,12 @@ class LocalAgent:
         x0: Array | None = None,
         lam0: Array | None = None,
     ) -> None:
-        steps.single_alpha("LocalAgent")
         p, d = agent.A.shape
         dtype = agent.A.dtype
         self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)
         self._weights = {op: sorted(row.items()) for op, row in weights.items()}
         self._schedule, self._steps = schedule, steps
+        self._alpha = steps.single_alpha("a single agent")
         x = np.zeros(d, dtype) if x0 is None else x0
         lam = np.zeros(p, dtype) if lam0 is None else lam0
         self.state: State = start(x, lam, self._own.A.apply(x), schedule.kept_size)
@@ -100,7 +100,7 @@ class LocalAgent:
         They need no message. A driver may call this while messages travel; nobody has to, and the bits are the same.
         """
         if self._ahead is None or self._ahead[0] is not self.state:
-            self._ahead = self.state, primal(self._own, self._steps.alpha, self.state)
+            self._ahead = self.state, primal(self._own, self._alpha, self.state)
         return self._ahead[1]
 
     @property
@@ -152,8 +152,9 @@ def local_agents(
     rows = _rows(network, version, schedule.ops)
     blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
     duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
+    own = [replace(steps, alpha=alpha) for alpha in steps.per_agent(problem.n)]
     return [
-        LocalAgent(agent, problem.h, problem.n, rows[i], schedule, steps, blocks[i], duals[i])
+        LocalAgent(agent, problem.h, problem.n, rows[i], schedule, own[i], blocks[i], duals[i])
         for i, agent in enumerate(problem.agents)
     ]
 

@@ -65,7 +65,8 @@ class Saver:
         head = json.loads(str(stored.pop("head")))
         if head["format"] != _FORMAT:
             raise InputError(f"{path} has format {head['format']}; this release of npga reads format {_FORMAT}")
-        for key, value in self._method.identity.items():
+        identity = json.loads(json.dumps(self._method.identity))  # a tuple is read back as a list
+        for key, value in identity.items():
             found = head["identity"].get(key)
             if found != value:
                 raise InputError(

@@ -23,6 +23,7 @@ from npga.errors import InputError
 from npga.networks import Network
 from npga.problem import Problem
 from npga.solver._loop import Iterate, Method
+from npga.solver._recursion import alpha_of
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -45,9 +46,9 @@ class Pga(Method[Iterate]):
     def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
         if steps.gamma != Steps.gamma:
             raise InputError(f"pga has no gamma, but gamma = {steps.gamma:g} arrived; leave it out")
-        steps.single_alpha("pga")
         self.problem, self.network = problem, network
         self.steps: Steps = steps
+        self._alpha = alpha_of(problem, steps)
 
     def start(self, x0: Array, lam0: Array) -> Iterate:
         """The state before the first iteration; of several rows of lam0 the mean is taken."""
@@ -65,7 +66,7 @@ class Pga(Method[Iterate]):
 
     def _iterate(self, state: Iterate) -> Iterate:
         problem = self.problem
-        alpha, beta, theta = self.steps.alpha, self.steps.beta, self.steps.theta
+        alpha, beta, theta = self._alpha, self.steps.beta, self.steps.theta
         pull = problem.A.adjoint(np.broadcast_to(state.lam, state.Ax.shape))
         x = problem.g.prox(state.x - alpha * (problem.f.grad(state.x) + pull), alpha)
         Ax = problem.A.apply(x)
@@ -77,10 +78,10 @@ class Pga(Method[Iterate]):
         """The step that is furthest beyond the limit of Condat and Vu."""
         steps, problem = self.steps, self.problem
         norm = coupling_norm(problem)
-        name = "alpha" if steps.alpha * problem.l > steps.alpha * steps.beta * norm**2 else "beta"
+        name = "alpha" if problem.l > steps.beta * norm**2 else "beta"
         return (
-            f"The iterates grow without bound: reduce {name} (now {getattr(steps, name):.3g}); with theta = 1 they "
-            f"converge where 1/alpha - beta |A|^2 >= l/2, here l = {problem.l:.3g} and |A| = {norm:.3g}."
+            f"The iterates grow without bound: reduce {name} (now {steps.text()}); with theta = 1 they converge where "
+            f"1/alpha - beta |A|^2 >= l/2, here l = {problem.l:.3g} and |A| = {norm:.3g}."
         )
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -96,28 +96,28 @@ class Knowledge(Protocol):
     def n(self) -> int: ...
 
 
-def primal(own: Knowledge, alpha: float, state: State) -> tuple[Array, Array]:
-    """Return x+ and A x+, which need no message: they can be computed while those of the correction travel."""
+def primal(own: Knowledge, alpha: float | Array, state: State) -> tuple[Array, Array]:
+    """Return x+ and A x+, which need no message: they can be computed while those of the correction travel.
+
+    alpha is a number, or one for each coordinate that is the same for all of an agent's: then NPGA runs on the problem
+    in x_i / sqrt(alpha_i), with the step 1.
+    """
     x = own.g.prox(state.x - alpha * (own.f.grad(state.x) + own.A.adjoint(state.lam)), alpha)
     return x, own.A.apply(x)
 
 
 def iterate(
-    own: Knowledge,
-    steps: Steps,
-    schedule: Schedule,
-    state: State,
-    local: Callable[[], tuple[Array, Array]] | None = None,
+    own: Knowledge, steps: Steps, schedule: Schedule, state: State, local: Callable[[], tuple[Array, Array]]
 ) -> Generator[Request, Array, State]:
     """One iteration: yields the vectors to be exchanged, returns the next state.
 
-    `local` returns `primal(own, alpha, state)`, perhaps computed ahead; by default it is computed when needed.
+    `local` returns `primal(own, alpha, state)`, computed when it is needed or ahead.
     """
     beta, gamma, theta = steps.beta, steps.gamma, steps.theta
     dlam = state.lam - state.lam_prev
     u = state.u + (yield from schedule.correction(dlam, state.v, state.kept, gamma))  # C dlam + gamma B^2 v
 
-    x, Ax = primal(own, steps.alpha, state) if local is None else local()
+    x, Ax = local()
     v = state.lam - u + beta * (Ax + theta * (Ax - state.Ax))
 
     Dv, kept = yield from schedule.combine(v)
@@ -143,13 +143,13 @@ class Npga(Method[State]):
     kind = State
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
-        steps.single_alpha("npga.solve")
         self.problem, self.network = problem, network
         self.name = version.name
         self.steps: Steps = steps
         self.version: Version = version
         self.schedule = version.schedule(steps.beta)
         self.rounds = self.schedule.rounds
+        self._alpha = alpha_of(problem, steps)
         self.exchange = Gossip(network, version, self.schedule)
 
     @cached_property
@@ -195,22 +195,34 @@ class Npga(Method[State]):
         """The state `iterations` later, or the first one that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(iterations):
-                state = drive(iterate(self.problem, self.steps, self.schedule, state), self.exchange)
+                local = partial(primal, self.problem, self._alpha, state)
+                state = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
                 if not np.isfinite(state.lam.sum()):
                     break
         return state
 
     def blame(self) -> str:
-        """The step that is furthest beyond its classical limit."""
+        """The step that is furthest beyond its classical limit, and whose it is."""
         steps, problem = self.steps, self.problem
-        dual = steps.alpha * steps.beta * problem.sigma**2
+        alpha = np.array(steps.per_agent(problem.n))
+        smooth = alpha * [agent.f.L if agent.A.shape[1] else 0.0 for agent in problem.agents] / 2
+        dual = alpha * steps.beta * problem.A.norms**2
         limits = {
-            "alpha": (steps.alpha * problem.l / 2, "the limit of gradient descent is 2/l"),
-            "beta": (dual, "alpha beta sigma^2 should stay below 1"),
+            "alpha": (smooth.max(), "the limit of gradient descent is 2/l"),
+            "beta": (dual.max(), "alpha beta sigma^2 should stay below 1"),
             "gamma": (steps.gamma, "the theorems ask for gamma < 1"),
         }
         name = max(limits, key=lambda key: limits[key][0] if np.isfinite(limits[key][0]) else 0.0)
+        now = f"{alpha[smooth.argmax()] if name == 'alpha' else getattr(steps, name):.3g}"
+        if name == "alpha" and isinstance(steps.alpha, tuple):
+            now += f" for {problem.title(int(smooth.argmax()))}"
         return (
-            f"The iterates grow without bound: reduce {name} (now {getattr(steps, name):.3g}; {limits[name][1]}, "
+            f"The iterates grow without bound: reduce {name} (now {now}; {limits[name][1]}, "
             f"here l = {problem.l:.3g}, sigma = {problem.sigma:.3g}), or try network.lazy()."
         )
+
+
+def alpha_of(problem: Problem, steps: Steps) -> float | Array:
+    """alpha as the vectorised forms use it: a number, or one for each coordinate in the type of the problem."""
+    alpha = steps.per_coordinate(problem.sizes.tolist())
+    return alpha if isinstance(alpha, float) else alpha.astype(problem.dtype)

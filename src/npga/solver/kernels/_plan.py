@@ -120,6 +120,8 @@ class Plan:
         steps: Steps,
         rounds: tuple[int, int] | None = None,
     ) -> None:
+        if isinstance(steps.alpha, tuple):
+            raise UnsupportedError("an alpha for each agent arrived")
         self._coefficients, own_rounds = _padded(version, steps, problem.dtype)
         rounds = own_rounds if rounds is None else rounds
         self.parts = own = parts(problem)
