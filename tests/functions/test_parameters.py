@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from npga import functions as fn
 from npga.errors import FunctionError, InputError
-from npga.functions import _check, _matrices
+from npga.functions import _check, _parameters
 
 BAD = [
     (lambda: fn.L1(-1.0), r"L1: weight is -1\.0; expected a positive number"),
@@ -192,10 +192,10 @@ def test_sparse_and_dense_matrices_agree():
 
 
 def test_factorisations_are_kept_but_not_for_ever():
-    resolvent = _matrices.SparseResolvent(sp.eye_array(3))
-    for s in np.linspace(1.0, 2.0, 3 * _matrices.CACHE_SIZE):
+    resolvent = _parameters.SparseResolvent(sp.eye_array(3))
+    for s in np.linspace(1.0, 2.0, 3 * _parameters.CACHE_SIZE):
         np.testing.assert_allclose(resolvent(np.ones(3), float(s)), 1.0 / (1.0 + s))
-    assert len(resolvent._factors) == _matrices.CACHE_SIZE
+    assert len(resolvent._factors) == _parameters.CACHE_SIZE
     latest = resolvent._factors[2.0]
     resolvent(np.ones(3), 2.0)
     assert resolvent._factors[2.0] is latest
@@ -214,12 +214,12 @@ def test_lanczos_bounds_the_extreme_eigenvalues():
     M = sp.random_array((400, 300), density=0.02, rng=rng)
     Q = sp.csr_array(M.T @ M + 0.1 * sp.eye_array(300))
     values = np.linalg.eigvalsh(Q.toarray())
-    assert _matrices._lanczos(Q, "LA") == pytest.approx(values[-1], rel=1e-8)
-    assert _matrices._lanczos(Q, "SA") == pytest.approx(values[0], rel=1e-6)
+    assert _parameters._lanczos(Q, "LA") == pytest.approx(values[-1], rel=1e-8)
+    assert _parameters._lanczos(Q, "SA") == pytest.approx(values[0], rel=1e-6)
 
 
 def test_large_sparse_quadratics_use_lanczos():
-    d = _matrices.DENSE_LIMIT + 100
+    d = _parameters.DENSE_LIMIT + 100
     Q = sp.diags_array([np.linspace(1.0, 3.0, d)], offsets=[0])
     f = fn.Quadratic(Q)
     np.testing.assert_allclose([f.mu, f.L], [1.0, 3.0], rtol=1e-6)
@@ -238,11 +238,11 @@ def test_crowded_eigenvalues_are_found():
 
 
 def test_lanczos_that_does_not_converge_still_gives_bounds(monkeypatch):
-    monkeypatch.setattr(_matrices, "LANCZOS_RESTARTS", 1)
+    monkeypatch.setattr(_parameters, "LANCZOS_RESTARTS", 1)
     Q = laplacian(500)
     values = np.linalg.eigvalsh(Q.toarray())
-    assert _matrices._lanczos(Q, "LA") == 4.0 >= values[-1]
-    assert _matrices._lanczos(Q, "SA") == pytest.approx(values[0], rel=1e-6)
+    assert _parameters._lanczos(Q, "LA") == 4.0 >= values[-1]
+    assert _parameters._lanczos(Q, "SA") == pytest.approx(values[0], rel=1e-6)
 
 
 def test_examples_in_docstrings_run():

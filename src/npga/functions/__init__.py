@@ -1,5 +1,18 @@
 """Convex functions: value, gradient, prox, prox of the conjugate, and the facts that theory reads.
 
+This room owns the mathematics of f, g and h and imports errors alone. In reading order:
+
+    base              what every function can do and says about itself
+    elementwise       sums over coordinates, of which most functions are one
+    linear, squares, elastic_net, huber, kinked, intervals, logistic        sums over coordinates
+    norms, ball, simplex, quadratic, least_squares                          functions of a whole block
+    calculus          multiples and translates
+    separable_sum     sums over blocks, and the functions of many agents as few
+    custom            the user's own callables
+    kernel_form       how a function is told to a compiled kernel
+    parameters        numbers, vectors and matrices, checked
+    check, identities what every function must obey, and whether its facts are true
+
 Every function acts along the last axis, so one call serves a whole stack of points. Start with
 
 >>> from npga import functions as fn
@@ -13,13 +26,12 @@ True
 from npga.functions._ball import Ball
 from npga.functions._base import Function
 from npga.functions._calculus import Scaled, Shifted
-from npga.functions._check import check
+from npga.functions._check import CheckReport, Finding, check
 from npga.functions._custom import Custom
 from npga.functions._elastic_net import ElasticNet
 from npga.functions._elementwise import Elementwise
 from npga.functions._huber import Huber
 from npga.functions._intervals import Box, Equality, LessEqual, NonNegative
-from npga.functions._join import join
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._kinked import L1, Hinge, Quantile
 from npga.functions._least_squares import LeastSquares
@@ -27,8 +39,7 @@ from npga.functions._linear import Linear, Zero
 from npga.functions._logistic import Logistic
 from npga.functions._norms import L2, GroupL2
 from npga.functions._quadratic import Quadratic
-from npga.functions._report import CheckReport, Finding
-from npga.functions._separable_sum import SeparableSum
+from npga.functions._separable_sum import SeparableSum, join
 from npga.functions._simplex import Simplex
 from npga.functions._squares import SquaredLoss, SquaredNorm
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Array, Function, Step, Value
-from npga.functions._indicator import Indicator
+from npga.functions._base import Array, Function, Indicator, Step, Value
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._norms import norm, quotient
 from npga.functions._parameters import Parameter, cast, nonnegative, parameter, scalar, show

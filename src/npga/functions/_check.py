@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from npga.errors import FunctionError
-from npga.functions import _check_calls, _check_facts
-from npga.functions._base import Function
-from npga.functions._report import CheckReport, Finding
-from npga.functions._sample import Sample
+from npga.functions._base import Array, Function
+from npga.functions._identities import IDENTITIES, Sample, gap, worst
 
-# (name, tolerance, what a failure means, worst relative error on a sample or None where the check does not
-# apply)
+# (name, tolerance, what a failure means, worst relative error on a sample or None where the check does not apply)
 Row = tuple[str, float, str, Callable[[Sample], float | None]]
-ROWS: tuple[Row, ...] = (*_check_calls.ROWS, *_check_facts.ROWS)
+# Steps of the power iteration that looks for directions of extreme curvature.
+POWER_STEPS = 30
 
 
 def check(f: Function, dim: int | None = None, seed: int = 0, samples: int = 24) -> CheckReport:
@@ -55,7 +54,7 @@ def check(f: Function, dim: int | None = None, seed: int = 0, samples: int = 24)
         sample = Sample.draw(f, dim, samples, seed)
     except Exception as error:
         return CheckReport(repr(f), (Finding("value and prox", np.inf, 0.0, _complaint(error)),))
-    return CheckReport(repr(f), tuple(_find(row, sample) for row in ROWS))
+    return CheckReport(repr(f), tuple(_find(row, sample) for row in (*IDENTITIES, *FACTS)))
 
 
 def _find(row: Row, sample: Sample) -> Finding:
@@ -70,3 +69,216 @@ def _find(row: Row, sample: Sample) -> Finding:
 
 def _complaint(error: Exception) -> str:
     return f"raised {type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Outcome of one check: the worst relative error met, and how much is allowed.
+
+    `sentence` says what was compared; `error` is None when the check does not apply.
+    """
+
+    name: str
+    error: float | None
+    tolerance: float
+    sentence: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the check passed or does not apply; NaN fails."""
+        return self.error is None or self.error <= self.tolerance
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Outcome of all checks of one function; ``print(report)`` shows a table."""
+
+    subject: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(finding.ok for finding in self.findings)
+
+    @property
+    def failures(self) -> list[str]:
+        """One sentence per failed check."""
+        return [
+            f"{finding.name}: {finding.sentence} (error {finding.error:.2g}, allowed {finding.tolerance:.2g})"
+            for finding in self.findings
+            if not finding.ok
+        ]
+
+    def raise_if_failed(self) -> None:
+        """Raise a `FunctionError` that lists the failures, if there are any."""
+        if not self.ok:
+            listing = "\n  ".join(self.failures)
+            raise FunctionError(
+                f"{self.subject} is not what it claims to be; correct the callables or the facts:\n  {listing}"
+            )
+
+    def __str__(self) -> str:
+        width = max(len(finding.name) for finding in self.findings)
+        count = len(self.failures)
+        verdict = "all checks passed" if self.ok else f"{count} check{'s' if count > 1 else ''} failed"
+        lines = [f"{self.subject}: {verdict}"]
+        for finding in self.findings:
+            if finding.error is None:
+                lines.append(f"  {finding.name:<{width}}  -")
+                continue
+            outcome = "ok" if finding.ok else f"FAILED: {finding.sentence}"
+            lines.append(f"  {finding.name:<{width}}  {finding.error:8.1e} <= {finding.tolerance:.0e}  {outcome}")
+        return "\n".join(lines)
+
+
+def convexity(sample: Sample) -> float:
+    """Convexity: f at the midpoint is at most the mean of the ends."""
+    return _bend(sample, 0.0, lower=True)
+
+
+def strong_convexity(sample: Sample) -> float | None:
+    """Convexity of f - (mu/2)|x|^2, along segments, and in the direction of least curvature of the gradient."""
+    mu = sample.f.mu
+    if mu == 0.0:
+        return None
+    return worst(
+        [
+            _bend(sample, mu, lower=True),
+            *((mu - least) / (mu + 1e-3 * abs(most)) for least, most in _curvatures(sample)),
+        ]
+    )
+
+
+def smoothness(sample: Sample) -> float | None:
+    """Convexity of (L/2)|x|^2 - f, along segments, and in the direction of most curvature of the gradient."""
+    L = sample.f.L
+    if np.isinf(L):
+        return None
+    return worst([_bend(sample, L, lower=False), *((most - L) / (L + 1e-3) for _, most in _curvatures(sample))])
+
+
+def _bend(sample: Sample, modulus: float, *, lower: bool) -> float:
+    """How far (mean of the ends - midpoint) is from (modulus/8)|x - y|^2, on the wrong side."""
+    f = sample.f
+
+    def errors() -> Iterator[float]:
+        for x, y in sample.pairs(sample.domain):
+            fx, fy, middle = float(f.value(x)), float(f.value(y)), float(f.value(0.5 * (x + y)))
+            if fx < np.inf and fy < np.inf:
+                bound = modulus / 8.0 * float((x - y) @ (x - y))
+                excess = bound - (0.5 * (fx + fy) - middle)
+                yield (excess if lower else -excess) / (1.0 + abs(fx) + abs(fy) + bound)
+
+    return worst(errors())
+
+
+def _curvatures(sample: Sample) -> list[tuple[float, float]]:
+    """Least and most curvature met at some points, each a quotient (g(y) - g(x)).(y - x)/|y - x|^2.
+
+    Every such quotient lies in [mu, L], whatever the direction; power iteration on H and on cI - H, with H
+    the differences of the gradient, finds telling directions.
+    """
+    if not sample.f.has_grad:
+        return []
+    found = []
+    for x in sample.domain[:: max(1, len(sample.domain) // 8)]:
+        most = max(_power(sample, x, shift=0.0, sign=1.0))
+        found.append((min(_power(sample, x, shift=abs(most), sign=-1.0)), most))
+    return found
+
+
+def _power(sample: Sample, x: Array, shift: float, sign: float) -> list[float]:
+    """Curvatures along the directions of the power iteration on shift I + sign H."""
+    f, h = sample.f, 1e-4 * (1.0 + float(np.abs(x).max()))
+    d = sample.rng.standard_normal(x.size)
+    met = []
+    for _ in range(POWER_STEPS):
+        d = d / np.linalg.norm(d)
+        image = (f.grad(x + h * d) - f.grad(x - h * d)) / (2.0 * h)
+        met.append(float(d @ image))
+        d = shift * d + sign * image
+        if not np.linalg.norm(d) > 1e-12 * (1.0 + shift):
+            break
+    return met
+
+
+def order(sample: Sample) -> float:
+    """0 <= mu <= L, and facts that follow from others: zero is quadratic, a point is an indicator."""
+    f = sample.f
+    consistent = (
+        (0.0 <= f.mu <= f.L)
+        and (f.is_indicator or not f.is_point)
+        and not (f.is_indicator and (f.is_zero or f.is_quadratic or f.has_grad))
+        and not (f.is_zero and f.mu > 0.0)
+    )
+    return 0.0 if consistent else np.inf
+
+
+def indicator(sample: Sample) -> float | None:
+    """Values 0 or infinity, and a prox that does not depend on t."""
+    f = sample.f
+    if not f.is_indicator:
+        return None
+    values = np.array([f.value(x) for x in np.concatenate([sample.points, sample.domain])])
+    errors = np.abs(values[~np.isposinf(values)]).tolist()
+    if f.has_prox:
+        errors.extend(gap(f.prox(x, 0.5), f.prox(x, 7.0)) for x in sample.points)
+    return worst(errors)
+
+
+def zero(sample: Sample) -> float | None:
+    """Value 0 everywhere."""
+    return float(np.max(np.abs([sample.f.value(x) for x in sample.points]))) if sample.f.is_zero else None
+
+
+def point(sample: Sample) -> float | None:
+    """One and the same prox everywhere."""
+    f = sample.f
+    if not (f.is_point and f.has_prox):
+        return None
+    images = np.array([f.prox(x, 1.0) for x in sample.points])
+    return gap(images, np.broadcast_to(images[0], images.shape))
+
+
+def quadratic(sample: Sample) -> float | None:
+    """Third differences along lines, which vanish for quadratics and for nothing else that is convex."""
+    f = sample.f
+    if not f.is_quadratic:
+        return None
+
+    def error(x: Array, y: Array) -> float:
+        values = np.array([f.value(x + k * (y - x)) for k in range(4)])
+        return float(abs(values @ [-1.0, 3.0, -3.0, 1.0]) / (1.0 + np.abs(values).max()))
+
+    return worst(error(x, y) for x, y in sample.pairs(sample.domain))
+
+
+def separable(sample: Sample) -> float | None:
+    """Exchanging coordinates between two points keeps the sum of the values, and exchanges those of the prox."""
+    f = sample.f
+    if not f.is_separable:
+        return None
+
+    def error(x: Array, y: Array) -> float:
+        chosen = sample.rng.random(x.size) < 0.5
+        p, q = np.where(chosen, x, y), np.where(chosen, y, x)
+        values = gap(f.value(p) + f.value(q), f.value(x) + f.value(y))
+        if not f.has_prox:
+            return values
+        return worst([values, gap(f.prox(p, 0.5), np.where(chosen, f.prox(x, 0.5), f.prox(y, 0.5)))])
+
+    return worst(error(x, y) for x, y in sample.pairs(sample.domain))
+
+
+FACTS: tuple[Row, ...] = (
+    ("convexity", 1e-10, "the value at a midpoint exceeds the mean of the ends: not convex", convexity),
+    ("mu", 1e-6, "mu is larger than the curvature found", strong_convexity),
+    ("L", 1e-6, "L is smaller than the curvature found", smoothness),
+    ("order of facts", 0.0, "the facts contradict one another (0 <= mu <= L; points are indicators)", order),
+    ("is_indicator", 1e-9, "an indicator takes the values 0 and infinity only, and its prox ignores t", indicator),
+    ("is_zero", 0.0, "a value is not zero", zero),
+    ("is_point", 1e-9, "the prox is not the same point everywhere", point),
+    ("is_quadratic", 1e-9, "third differences of the value do not vanish", quadratic),
+    ("is_separable", 1e-9, "a coordinate influences the others", separable),
+)

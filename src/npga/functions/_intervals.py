@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Array, Step, Value
+from npga.functions._base import Array, Indicator, Step, Value
 from npga.functions._elementwise import Elementwise
-from npga.functions._indicator import Indicator
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, require
 

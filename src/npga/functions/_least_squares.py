@@ -12,8 +12,20 @@ import scipy.sparse as sp
 from npga.errors import FunctionError
 from npga.functions._base import Array, Function, Step, Value
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._matrices import SparseResolvent, apply, dense, extreme_eigenvalues
-from npga.functions._parameters import Matrix, Parameter, cast, matrix, parameter, positive, scalar, show
+from npga.functions._parameters import (
+    Matrix,
+    Parameter,
+    SparseResolvent,
+    apply,
+    cast,
+    dense,
+    extreme_eigenvalues,
+    matrix,
+    parameter,
+    positive,
+    scalar,
+    show,
+)
 
 
 class LeastSquares(Function):

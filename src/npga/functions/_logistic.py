@@ -7,9 +7,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from npga.functions._base import Array, Step
-from npga.functions._elementwise import Elementwise, largest
+from npga.functions._elementwise import Elementwise, increasing_root, largest
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._newton import increasing_root
 from npga.functions._parameters import Parameter, positive, signs
 
 

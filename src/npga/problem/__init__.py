@@ -1,4 +1,11 @@
-"""The problem: agents (f, g, A) and h, with shapes and roles checked once."""
+"""The problem: agents (f, g, A) and h, with shapes and roles checked once.
+
+This room owns the problem and its residual; it imports functions, networks and errors. In reading order:
+
+    problem     agents and coupling, checked; objective and residual at a point
+    blocks      diag(A_1, ..., A_n) applied to all agents at once, and spectral norms
+    residual    the scale-free residual of the optimality conditions
+"""
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
 from npga.problem._problem import Agent, Problem
