@@ -22,6 +22,7 @@ from npga.solver._batch import Batch, batch
 from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
 from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
 from npga.solver._pga import Pga
+from npga.solver._progress import Tell, show_progress
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
 from npga.solver._result import Record, Result, Status, Trace
@@ -50,6 +51,7 @@ __all__ = [
     "State",
     "Status",
     "Steps",
+    "Tell",
     "Trace",
     "Traffic",
     "Yardstick",
@@ -62,5 +64,6 @@ __all__ = [
     "reference",
     "run",
     "run_agents",
+    "show_progress",
     "solve",
 ]

@@ -1,43 +1,99 @@
-"""A progress bar for a run (rich)."""
+"""How far something has come: a bar on a terminal, a line now and then elsewhere.
+
+`show_progress` is what everything that takes long tells its progress to, here and in rooms that build on this one.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npga.errors import MissingExtraError
-from npga.solver._loop import Run
+from npga.extras import load
+
+if TYPE_CHECKING:
+    from npga.solver._loop import Run
+    from npga.solver._stopping import Limits
+
+# Told with the share that is done, or None where nobody knows, and a few words.
+Tell = Callable[[float | None, str], None]
+# Seconds between two lines where there is no terminal.
+PAUSE = 10.0
 
 
 @contextmanager
-def progress_bar(
-    name: str, tol: float | None, max_iters: int, enabled: bool
-) -> Iterator[list[Callable[[Run[Any]], None]]]:
-    """Observers that show how far log10 of the residual has come on its way to `tol`; none when not enabled."""
+def show_progress(title: str, enabled: bool = True) -> Iterator[Tell | None]:
+    """Whom to tell about progress; None when not enabled.
+
+    Parameters
+    ----------
+    title
+        What is under way.
+    enabled
+        Whether anybody wants to know. A bar needs rich; lines, in a log, need nothing.
+    """
     if not enabled:
-        yield []
-        return
-    try:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    except ImportError:
-        raise MissingExtraError("rich", "progress", "progress=True") from None
+        yield None
+    elif sys.stdout.isatty():
+        with _bar(title) as tell:
+            yield tell
+    else:
+        with _lines(title) as tell:
+            yield tell
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Tell]:
+    rich = load("rich.progress", "progress", "progress=True")
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[work]}"),
-        TimeElapsedColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[work]}"),
+        rich.TimeElapsedColumn(),
     )
-    with Progress(*columns) as bar:
-        task = bar.add_task(name, total=1.0, work="")
+    with rich.Progress(*columns) as bar:
+        task = bar.add_task(title, total=None, work="")
 
-        def observe(run: Run[Any]) -> None:
-            record = run.trace[-1]
-            done = record.iteration / max(max_iters, 1)
-            if tol and 0.0 < record.kkt < 1.0 and tol < 1.0:
-                done = max(done, math.log(record.kkt) / math.log(tol))
-            work = f"iteration {record.iteration}, round {record.round}, kkt {record.kkt:.1e}"
-            bar.update(task, completed=min(done, 1.0), work=work)
+        def tell(done: float | None, words: str) -> None:
+            bar.update(task, total=None if done is None else 1.0, completed=done or 0.0, work=words)
 
-        yield [observe]
+        yield tell
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Tell]:
+    """A line after each pause, and the last words at the end."""
+    begun = said = time.monotonic()
+    last: str | None = None
+
+    def say(line: str) -> None:
+        print(line, f"({time.monotonic() - begun:.0f} s)", flush=True)
+
+    def tell(done: float | None, words: str) -> None:
+        nonlocal said, last
+        last = f"{title}: {words}" if done is None else f"{title}: {100 * done:.0f} %, {words}"
+        if time.monotonic() - said >= PAUSE:
+            say(last)
+            said, last = time.monotonic(), None
+
+    try:
+        yield tell
+    finally:
+        if last is not None:
+            say(last)
+
+
+def run_observer(tell: Tell, limits: Limits) -> Callable[[Run[Any]], None]:
+    """An observer of the loop that tells how far log10 of the residual has come on its way to the tolerance."""
+
+    def observe(run: Run[Any]) -> None:
+        record, tol = run.trace[-1], limits.tol
+        done = record.iteration / max(limits.max_iters, 1)
+        if tol and 0.0 < record.kkt < 1.0 and tol < 1.0:
+            done = max(done, math.log(record.kkt) / math.log(tol))
+        tell(min(done, 1.0), f"iteration {record.iteration}, round {record.round}, kkt {record.kkt:.1e}")
+
+    return observe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from npga.problem import Problem
 from npga.solver._checkpoint import Saver
 from npga.solver._loop import Callback, Method, Run, S, run
 from npga.solver._methods import build
-from npga.solver._progress import progress_bar
+from npga.solver._progress import run_observer, show_progress
 from npga.solver._result import Result, Status
 from npga.solver._stopping import Limits, whole_number
 from npga.steps import Steps
@@ -74,7 +75,7 @@ def solve(
     callback
         Called as ``callback(record, state)`` with each record; a true answer stops the run.
     progress
-        Show a progress bar (needs rich).
+        Show a progress bar (needs rich); a line every ten seconds where there is no terminal.
     checkpoint, checkpoint_seconds, resume
         File that the run is saved to at most every so many seconds and at its end; `resume=True` goes on from it
         and gives the same bits as a run that was never interrupted.
@@ -108,8 +109,9 @@ def solve(
         if saving is None:
             raise InputError("resume=True needs the file to resume from: pass checkpoint=...")
         begun = saving.load()
-    with progress_bar(chosen.name, tol, max_iters, progress) as observers:
-        observers = [*observers, saving] if saving else observers
+    with show_progress(chosen.name, progress) as tell:
+        observers: list[Callable[[Run[Any]], None]] = [] if tell is None else [run_observer(tell, limits)]
+        observers += [saving] if saving else []
         ended = run(chosen, meter, begun, limits, record_every=record_every, callback=callback, observers=observers)
     if saving:
         saving.save(ended)

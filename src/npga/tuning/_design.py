@@ -23,12 +23,12 @@ from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
-from npga.solver import Reference
+from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
-from npga.tuning._search import Budget, show_progress
+from npga.tuning._search import Budget
 from npga.tuning._space import StepSpace
 from npga.tuning._spectral import (
     ACCURACY,
@@ -143,7 +143,7 @@ def design(
     reference
         A solution from `npga.reference`, so that it is not computed again.
     progress
-        Show progress (needs rich).
+        Show progress (a bar needs rich; a line every ten seconds where there is no terminal).
 
     Returns
     -------
@@ -160,7 +160,7 @@ def design(
         raise InputError("the network has one node; a single agent mixes nothing, so there is nothing to design")
     begun = time.perf_counter()
     solution = solve_centrally(problem) if reference is None else reference
-    with show_progress("designing a version", progress) as observe:
+    with show_progress("designing a version", progress) as tell:
         drawing = _DesignSearch(
             problem,
             network,
@@ -169,7 +169,7 @@ def design(
             degree=degree,
             rounds=most,
             per_round=per == "round",
-            budget=Budget(max_seconds, observe),
+            budget=Budget(max_seconds, tell),
             rng=np.random.default_rng(seed),
         )
         counts = range(1, min(most, 2 * degree) + 1) if per == "round" else [most]

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npga import extras
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
-from npga.solver import State, method_for
+from npga.solver import State, Tell, method_for
 from npga.steps import Steps
 from npga.tuning._space import StepSpace
 from npga.tuning._tuning_results import Trial, Trials, Tuning
 
 Array = NDArray[Any]
-Observer = Callable[[str, int, float], None]
 
 _SAMPLES = 48
 _AROUND = 24
@@ -242,16 +238,14 @@ class Budget:
     ----------
     seconds
         Time; None for as much as it takes.
-    observe
-        Called with the stage, the number of trials and the best value.
+    tell
+        Whom to tell, from `show_progress`; None for nobody.
     begun
         When the time began to run; now by default.
     """
 
-    def __init__(
-        self, seconds: float | None, observe: Callable[[str, int, float], None] | None, begun: float | None = None
-    ) -> None:
-        self._seconds, self._observe = seconds, observe
+    def __init__(self, seconds: float | None, tell: Tell | None, begun: float | None = None) -> None:
+        self._seconds, self._tell = seconds, tell
         self._begun = time.perf_counter() if begun is None else begun
 
     @property
@@ -261,31 +255,9 @@ class Budget:
 
     def until(self, share: float) -> Budget:
         """A budget that ends when this share of the time is over."""
-        return Budget(None if self._seconds is None else share * self._seconds, self._observe, self._begun)
+        return Budget(None if self._seconds is None else share * self._seconds, self._tell, self._begun)
 
     def tell(self, stage: str, done: int, best: float) -> None:
         """Report progress: the stage, trials so far, and the best value."""
-        if self._observe is not None:
-            self._observe(stage, done, best)
-
-
-@contextmanager
-def show_progress(title: str, enabled: bool) -> Iterator[Observer | None]:
-    """An observer that shows stage, number of trials and best value; None when not enabled."""
-    if not enabled:
-        yield None
-        return
-    rich = extras.load("rich.progress", "progress", "progress=True")
-    columns = (
-        rich.SpinnerColumn(),
-        rich.TextColumn("{task.description}"),
-        rich.TextColumn("{task.fields[work]}"),
-        rich.TimeElapsedColumn(),
-    )
-    with rich.Progress(*columns) as bar:
-        task = bar.add_task(title, total=None, work="")
-
-        def observe(stage: str, done: int, best: float) -> None:
-            bar.update(task, work=f"{stage}, {done} trials, now {best:.4g}")
-
-        yield observe
+        if self._tell is not None:
+            self._tell(None, f"{stage}, {done} trials, now {best:.4g}")

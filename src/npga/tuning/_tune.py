@@ -12,10 +12,10 @@ from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.networks import versions as all_versions
 from npga.problem import Problem
-from npga.solver import Reference
+from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
-from npga.tuning._search import Budget, show_progress, tune_search
+from npga.tuning._search import Budget, tune_search
 from npga.tuning._spectral import tune_spectral
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
@@ -96,7 +96,7 @@ def tune(
         Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message
         says that the steps lie outside the theorems.)
     progress
-        Show progress (needs rich).
+        Show progress (a bar needs rich; a line every ten seconds where there is no terminal).
     """
     if method not in METHODS:
         raise InputError(f"method is {method!r}; {nearest(str(method), METHODS)}")
@@ -110,8 +110,8 @@ def tune(
         if method == "theorem":
             return tune_theorem(problem, network, chosen)
         gamma_max = 1.0 if within_theorems else None
-        with show_progress(f"tuning {chosen.name}", progress) as observe:
-            budget = Budget(max_seconds, observe)
+        with show_progress(f"tuning {chosen.name}", progress) as tell:
+            budget = Budget(max_seconds, tell)
             if method == "search":
                 return tune_search(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
             return tune_spectral(
