@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from npga import errors, experiments, functions, networks, problem, runtimes, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
-    from npga.problem import Agent, Problem
+    from npga.problem import Agent, ConsensusProblem, Problem
     from npga.solver import Result, Status, Trace, methods, reference
     from npga.steps import Steps
     from npga.theory import Certificate, certify
@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "networks": ("Network", "Version", "version", "versions"),
-    "problem": ("Agent", "Problem"),
+    "problem": ("Agent", "ConsensusProblem", "Problem"),
     "solver": ("Result", "Status", "Trace", "methods", "reference"),
     "steps": ("Steps",),
     "theory": ("Certificate", "certify"),
@@ -37,6 +37,7 @@ _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 __all__ = [
     "Agent",
     "Certificate",
+    "ConsensusProblem",
     "Network",
     "Problem",
     "Result",

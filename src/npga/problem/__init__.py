@@ -8,12 +8,14 @@ This room owns the problem and its residual; it imports functions, networks and 
 """
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
+from npga.problem._consensus import ConsensusProblem
 from npga.problem._problem import Agent, Problem
 from npga.problem._residual import Residual, coupling_point, natural_curvature, residual, stationarity_gap
 
 __all__ = [
     "Agent",
     "BlockOperator",
+    "ConsensusProblem",
     "Problem",
     "Residual",
     "coupling_point",

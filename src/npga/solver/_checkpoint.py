@@ -47,6 +47,7 @@ class Saver:
             "identity": self._method.identity,
             "iteration": run.state.iteration,
             "rounds": run.state.rounds,
+            "inner": run.state.inner,
             "seconds": run.seconds,
             "meter": asdict(self._meter.yardstick),
         }
@@ -76,5 +77,5 @@ class Saver:
         columns = [stored.pop(f"trace_{name}").tolist() for name in COLUMNS]
         trace = Trace([Record(*row) for row in zip(*columns, strict=True)])
         self._meter.yardstick = Yardstick(**head["meter"])
-        state = self._method.kind.from_arrays(stored, head["iteration"], head["rounds"])
+        state = self._method.kind.from_arrays(stored, head["iteration"], head["rounds"], head.get("inner", 0))
         return Run(state, trace, seconds=head["seconds"])

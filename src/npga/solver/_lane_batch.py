@@ -181,7 +181,7 @@ class LaneBatch(Batch):
         with np.errstate(over="ignore", invalid="ignore"):
             Ax = self._problem.A.apply(own["x"])
         return State(
-            own["x"], **duals, Ax=Ax, kept=tuple(own["kept"].reshape(-1, *self._shape)),
+            own["x"], **duals, Ax=Ax, kept=tuple(own["kept"].reshape(-1, *self._shape)),  # type: ignore[arg-type]
             iteration=self.iterations, rounds=self.iterations * self._rounds,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
@@ -43,6 +43,8 @@ class Iterate:
         Rows A_i x_i.
     iteration, rounds
         What has been done so far.
+    inner
+        Iterations spent on sub-problems inside, by methods that have some.
     """
 
     x: Array
@@ -51,6 +53,7 @@ class Iterate:
     Ax: Array
     iteration: int = field(default=0, kw_only=True)
     rounds: int = field(default=0, kw_only=True)
+    inner: int = field(default=0, kw_only=True)
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a checkpoint; those of a tuple are numbered."""
@@ -64,16 +67,16 @@ class Iterate:
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], iteration: int, rounds: int) -> Self:
+    def from_arrays(cls, arrays: dict[str, Array], iteration: int, rounds: int, inner: int = 0) -> Self:
         """The state that `arrays` was taken from."""
         named: dict[str, Any] = {}
         for item in fields(cls):
             if item.name in arrays:
                 named[item.name] = arrays[item.name]
-            elif item.name not in ("iteration", "rounds"):
+            elif item.name not in ("iteration", "rounds", "inner"):
                 count = sum(name.rstrip("0123456789") == item.name for name in arrays)
                 named[item.name] = tuple(arrays[f"{item.name}{j}"] for j in range(count))
-        return cls(**named, iteration=iteration, rounds=rounds)
+        return cls(**named, iteration=iteration, rounds=rounds, inner=inner)
 
 
 S = TypeVar("S", bound=Iterate)
@@ -131,6 +134,19 @@ class Method(ABC, Generic[S]):
             "steps": None if self.steps is None else asdict(self.steps),
         }
 
+    @property
+    def width(self) -> int:
+        """Numbers that an agent sends to each neighbour in one round."""
+        return self.vectors * self.problem.p
+
+    def point(self, x: ArrayLike, name: str) -> Array:
+        """x as its states hold it, checked: what a start or a reference becomes."""
+        return self.problem.join(x, name)
+
+    def solution(self, state: S) -> Array:
+        """What a result gives as x."""
+        return state.x
+
     def blame(self) -> str:
         """What to reduce when the iterates diverge, as a sentence."""
         return Status.DIVERGED.message
@@ -138,7 +154,7 @@ class Method(ABC, Generic[S]):
     def go_on(self, earlier: Result) -> S:
         """The state to go on from after an earlier result: its own where nothing has changed, else from x and lam."""
         if isinstance(earlier.state, self.kind) and self._ran(earlier):
-            return replace(earlier.state, iteration=0, rounds=0)
+            return replace(earlier.state, iteration=0, rounds=0, inner=0)
         return self.start(self.problem.join(earlier.x, "start.x"), self.problem.dual(earlier.lam, "start.lam"))
 
     def _ran(self, earlier: Result) -> bool:

@@ -10,7 +10,10 @@ from typing import Any, overload
 from npga.errors import InputError, nearest
 from npga.networks import Network, Version
 from npga.networks import version as find_version
-from npga.problem import Problem
+from npga.problem import ConsensusProblem, Problem
+from npga.solver._accelerated import Id2a, MultiId2a, OptimalAffine, ascent_steps, needs_smooth_equality
+from npga.solver._admm import DcAdmm, IdcAdmm, TrackingAdmm, balanced_penalty, needs_equality
+from npga.solver._exact import DualExact, Puda, dual_steps, needs_curvature, puda_steps
 from npga.solver._loop import Method
 from npga.solver._pga import Pga, safe_steps
 from npga.solver._recursion import Npga
@@ -37,11 +40,15 @@ class MethodRow:
     reference
         Where it was published.
     make
-        The method for a problem, a network and steps; None for NPGA, which also has a version.
+        The method for a problem, a network, a version (if it has one) and steps; None for NPGA itself.
     choose
-        Steps for a problem where none are given, or None where they must be.
+        Steps for a problem, a network and a version where none are given, or None where they must be.
     refuses
         Why a problem is not one that it solves, as a sentence, or None.
+    version
+        The version of the recursion that it takes where none is given; None for a method without versions.
+    problem
+        Class of the problems that it solves.
     """
 
     name: str
@@ -50,9 +57,11 @@ class MethodRow:
     vectors: str
     inside: str
     reference: str
-    make: Callable[[Problem, Network, Steps], Method[Any]] | None = None
-    choose: Callable[[Problem], Steps] | None = None
-    refuses: Callable[[Problem], str | None] = lambda problem: None  # noqa: ARG005
+    make: Callable[[Any, Network, Any, Any], Method[Any]] | None = None
+    choose: Callable[[Any, Network, Any], Steps | None] | None = None
+    refuses: Callable[[Any], str | None] = lambda problem: None  # noqa: ARG005
+    version: str | None = None
+    problem: type = Problem
 
 
 METHODS: dict[str, MethodRow] = {
@@ -73,8 +82,96 @@ METHODS: dict[str, MethodRow] = {
             vectors="0",
             inside="nothing",
             reference="Chambolle & Pock 2011; Condat 2013; equation (pga) of Li & Su 2024",
-            make=Pga,
-            choose=safe_steps,
+            make=lambda problem, network, _, steps: Pga(problem, network, steps),
+            choose=lambda problem, *_: safe_steps(problem),
+        ),
+        MethodRow(
+            name="dual-exact",
+            solves="P1 with f + g strongly convex; every version, nids by default",
+            rounds="1 or 2",
+            vectors="1 or 2",
+            inside="each agent's own problem, in closed form where f is quadratic and diagonal, or g = 0",
+            reference="equation (da2) of Li & Su 2024",
+            make=DualExact,
+            choose=lambda problem, *_: dual_steps(problem),
+            refuses=needs_curvature,
+            version="nids",
+        ),
+        MethodRow(
+            name="puda",
+            solves="P2, npga.ConsensusProblem; every version, nids by default",
+            rounds="1 or 2",
+            vectors="1 or 2",
+            inside="nothing",
+            reference="Alghunaim, Ryu, Yuan & Sayed 2020; equation (puda) of Li & Su 2024",
+            make=Puda,
+            choose=puda_steps,
+            version="nids",
+            problem=ConsensusProblem,
+        ),
+        MethodRow(
+            name="tracking-admm",
+            solves="P1 with an equality",
+            rounds="1",
+            vectors="2",
+            inside="each agent's own problem with a penalty, in closed form where f is quadratic and g = 0",
+            reference="Falsone, Notarnicola, Notarstefano & Prandini 2020",
+            make=lambda problem, network, _, steps: TrackingAdmm(problem, network, steps),
+            choose=lambda problem, *_: balanced_penalty(problem),
+            refuses=needs_equality,
+        ),
+        MethodRow(
+            name="dc-admm",
+            solves="P1 with an equality",
+            rounds="1",
+            vectors="1",
+            inside="each agent's own problem with a penalty, in closed form where f is quadratic and g = 0",
+            reference="Chang, Hong & Wang 2015",
+            make=lambda problem, network, _, steps: DcAdmm(problem, network, steps),
+            choose=lambda problem, *_: balanced_penalty(problem),
+            refuses=needs_equality,
+        ),
+        MethodRow(
+            name="idc-admm",
+            solves="P1 with an equality",
+            rounds="1",
+            vectors="1",
+            inside="nothing",
+            reference="Chang, Hong & Wang 2015",
+            make=lambda problem, network, _, steps: IdcAdmm(problem, network, steps),
+            choose=lambda problem, *_: balanced_penalty(problem),
+            refuses=needs_equality,
+        ),
+        MethodRow(
+            name="id2a",
+            solves="all of P1, decentralised",
+            rounds="1 per inner iteration",
+            vectors="1 per round",
+            inside="a saddle-point problem of all agents, inexactly",
+            reference="Li & Lau 2025",
+            make=lambda problem, network, _, steps: Id2a(problem, network, steps),
+            choose=lambda problem, *_: ascent_steps(problem),
+        ),
+        MethodRow(
+            name="mid2a",
+            solves="all of P1, decentralised",
+            rounds="K per inner iteration",
+            vectors="1 per round",
+            inside="a saddle-point problem of all agents, inexactly, with a Chebyshev polynomial of degree K",
+            reference="Li & Lau 2025",
+            make=lambda problem, network, _, steps: MultiId2a(problem, network, steps),
+            choose=lambda problem, *_: ascent_steps(problem),
+        ),
+        MethodRow(
+            name="optimal-affine",
+            solves="P1 with an equality of full row rank, g = 0, f strongly convex and smooth",
+            rounds="(2 + 2 N) K",
+            vectors="1 per round",
+            inside="N Chebyshev steps towards the constraint, each with two polynomials of degree K",
+            reference="Yarmoshik, Rogozin & Gasnikov 2024",
+            make=lambda problem, network, *_: OptimalAffine(problem, network),
+            choose=lambda *_: None,
+            refuses=needs_smooth_equality,
         ),
     )
 }
@@ -126,7 +223,7 @@ class MethodTable(Sequence[MethodRow]):
 
 def build(
     method: str | Method[Any],
-    problem: Problem,
+    problem: Problem | ConsensusProblem,
     network: Network,
     version: str | Version | None,
     steps: Steps | None,
@@ -137,7 +234,10 @@ def build(
         raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)")
     if isinstance(method, Method):
         return _given(method, problem, network, version, steps)
+    if method == "npga" and isinstance(problem, ConsensusProblem):
+        method = "puda"
     if method == "npga":
+        assert isinstance(problem, Problem)
         if version is None or steps is None:
             raise InputError("a version and steps are needed here; npga.solve finds them where they are not given")
         chosen = find_version(version)
@@ -147,21 +247,26 @@ def build(
     row = METHODS.get(method) if isinstance(method, str) else None
     if row is None or row.make is None:
         raise InputError(f"method {method!r} is unknown; {nearest(str(method), METHODS)}")
-    if version is not None:
+    if version is not None and row.version is None:
         raise InputError(f"version = {version!r} arrived for the method {row.name}, which has none; leave it out")
     if path not in ("auto", "vectorised"):
         raise InputError(f'path is {path!r}, but {row.name} has no kernel; use path="auto" or path="vectorised"')
+    if not isinstance(problem, row.problem):
+        raise InputError(f"{row.name} solves {row.solves}; a {type(problem).__name__} arrived: see npga.methods()")
     problem.expect(network)
     why = row.refuses(problem)
     if why is not None:
         raise InputError(f"{row.name} cannot solve this problem: {why}; npga.methods() says what each method solves")
-    if steps is None and row.choose is None:
-        raise InputError(f"{row.name} needs steps; pass steps=npga.Steps(alpha=, beta=, ...)")
-    return row.make(problem, network, steps or row.choose(problem))  # type: ignore[misc]
+    kind = None if row.version is None else find_version(version or row.version)
+    if steps is None:
+        if row.choose is None:
+            raise InputError(f"{row.name} needs steps; pass steps=npga.Steps(alpha=, beta=, ...)")
+        steps = row.choose(problem, network, kind)
+    return row.make(problem, network, kind, steps)
 
 
 def _given(
-    method: Method[Any], problem: Problem, network: Network, version: str | Version | None, steps: Steps | None
+    method: Method[Any], problem: Any, network: Network, version: str | Version | None, steps: Steps | None
 ) -> Method[Any]:
     """A method object as it is, if nothing else was said about it."""
     if method.problem is not problem or method.network is not network:

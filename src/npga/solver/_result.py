@@ -141,6 +141,8 @@ class Result:
         Why it stopped, and a sentence that says what to try next for this very run.
     iterations, rounds, messages, floats_sent
         Work and traffic: in one round every agent sends one p-vector to each neighbour.
+    inner_iterations
+        Spent on sub-problems inside the iterations, by methods that have some.
     seconds
         Wall time.
     trace
@@ -164,6 +166,7 @@ class Result:
     rounds: int
     messages: int
     floats_sent: int
+    inner_iterations: int
     seconds: float
     trace: Trace
     method: str

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from npga.errors import InputError
 from npga.networks import Network, Version
-from npga.problem import Problem
+from npga.problem import ConsensusProblem, Problem
 from npga.solver._checkpoint import Saver
 from npga.solver._loop import Callback, Method, Run, S, run
 from npga.solver._methods import build
@@ -22,7 +22,7 @@ from npga.steps import Steps
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | ConsensusProblem,
     network: Network,
     version: str | Version | None = None,
     steps: Steps | None = None,
@@ -50,7 +50,8 @@ def solve(
     Parameters
     ----------
     problem, network
-        What to solve, and who talks to whom; node i of the network is agent i of the problem.
+        What to solve, and who talks to whom; node i of the network is agent i of the problem. A `ConsensusProblem` is
+        solved by PUDA, and the result's x is an n x m array.
     version
         Name of a version or preset of NPGA (see `npga.versions()`), or a `Version` of your own.
     steps
@@ -93,15 +94,15 @@ def solve(
     InputError
         Before the first iteration, if arguments do not fit together.
     """
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, Problem | ConsensusProblem):
         raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
     limits = Limits(tol, gap_tol, max_iters, max_rounds, max_seconds)
     if record_every is not None:
         whole_number("record_every", record_every, 1)
-    target = None if reference is None else problem.join(reference, "reference")
+    chosen = build(method, problem, network, version, steps, path)
+    target = None if reference is None else chosen.point(reference, "reference")
     if gap_tol is not None and target is None:
         raise InputError("gap_tol was given without a reference; pass reference=npga.reference(problem).x")
-    chosen = build(method, problem, network, version, steps, path)
     begun = Run(_begin(chosen, x0, lam0, start))
     meter = chosen.meter(begun.state.x, target)
     saving = None if checkpoint is None else Saver(Path(checkpoint), chosen, meter, checkpoint_seconds)
@@ -121,7 +122,7 @@ def solve(
 def _begin(method: Method[S], x0: ArrayLike | None, lam0: ArrayLike | None, earlier: Result | None) -> S:
     """The state to start from."""
     if earlier is None:
-        return method.start(*method.problem.start(x0, lam0))
+        return method.start(*method.problem.start(None if x0 is None else method.point(x0, "x0"), lam0))
     if x0 is not None or lam0 is not None:
         raise InputError("start= and x0=/lam0= were both given; expected one of them")
     if not isinstance(earlier, Result):
@@ -137,7 +138,7 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
     if lam.shape[0] != problem.n:  # one dual vector for all
         lam = np.repeat(lam, problem.n, axis=0)
     return Result(
-        x=state.x,
+        x=method.solution(state),
         lam=lam,
         blocks=problem.split(state.x),
         status=ended.status,
@@ -145,7 +146,8 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         iterations=state.iteration,
         rounds=state.rounds,
         messages=messages,
-        floats_sent=messages * method.vectors * problem.p,
+        floats_sent=messages * method.width,
+        inner_iterations=state.inner,
         seconds=ended.seconds,
         trace=ended.trace,
         method=method.name,

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.networks import version as find_version
-from npga.problem import Problem
+from npga.problem import ConsensusProblem, Problem
 from npga.solver import Method, Npga, Record, Result, Run, Status, Trace, conclude
 from npga.solver import solve as solve_with
 from npga.steps import Steps
@@ -108,7 +108,7 @@ class Solution(Result):
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | ConsensusProblem,
     network: Network,
     version: str | Version | None = None,
     steps: Steps | None = None,
@@ -122,7 +122,8 @@ def solve(
     Parameters
     ----------
     problem, network
-        What to solve, and who talks to whom; node i of the network is agent i of the problem.
+        What to solve, and who talks to whom; node i of the network is agent i of the problem. A `ConsensusProblem` is
+        solved by PUDA, and the result's x is an n x m array, a row for each agent.
     version
         Name of a version or preset (see `npga.versions()`), or a `Version` of your own. Chosen when not given.
     steps
@@ -144,7 +145,7 @@ def solve(
     Solution
         x, lam, status, trace, counts, and on demand the certificate.
     """
-    if method != "npga":
+    if method != "npga" or isinstance(problem, ConsensusProblem):
         return _solution(solve_with(problem, network, version, steps, method=method, **options), None)
     if steps is not None:
         if version is None:
