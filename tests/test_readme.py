@@ -50,7 +50,9 @@ def test_make_targets_exist():
 
 
 def test_commands_exist():
-    from npga.cli._app import app
+    from npga.cli import application
+
+    app = application()
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}

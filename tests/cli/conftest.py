@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from npga.cli._app import app
+from npga.cli import application
 
 TOML = """
 data = "problem.npz"
@@ -55,6 +55,6 @@ def call():
     """Run a command in this process."""
 
     def run(*arguments):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
     return run

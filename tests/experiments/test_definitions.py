@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from npga.errors import InputError
 from npga.experiments import EXPERIMENTS, ElasticNet, Logistic, LogisticCoupled, Ridge
-from npga.experiments._instance import seed_of
+from npga.experiments._definitions import seed_of
 
 DRAWS = (0, 1, 2)
 

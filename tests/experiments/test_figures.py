@@ -1,24 +1,27 @@
 """Figures: every version has a look of its own, labels do not overlap, and tables are all that is needed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from npga.experiments import ALL_VERSIONS
-from npga.experiments._curves import curves
+from npga.experiments import ALL_VERSIONS, Protocol
 from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios, spread
-from npga.experiments._style import STYLES, family_of, label_of
+from npga.experiments._tables import family_of, gap_curves, look_of
+from npga.networks import Look, version_rows
 
 
 def test_versions_differ_without_colour():
-    assert set(STYLES) == set(ALL_VERSIONS)
-    looks = [(style.dashes, style.marker, style.filled, style.width) for style in STYLES.values()]
+    assert set(version_rows()) | {"pga-central"} == set(ALL_VERSIONS)
+    styles = {name: look_of(name) for name in ALL_VERSIONS}
+    looks = [(style.dashes, style.marker, style.filled, style.width) for style in styles.values()]
     assert len(set(looks)) == len(looks)
-    assert len({style.color for style in STYLES.values()}) == len(STYLES)
-    assert len({label_of(name) for name in STYLES}) == len(STYLES)
-    assert {family_of(name) for name in STYLES} == {"CTA", "ATC", "central"}
+    assert len({style.color for style in styles.values()}) == len(styles)
+    assert len({style.label for style in styles.values()}) == len(styles)
+    assert {family_of(name) for name in styles} == {"CTA", "ATC", "central"}
 
 
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=9))
@@ -51,13 +54,13 @@ def table(draws, rates):
 
 
 def test_only_the_chosen_tuned_runs_are_drawn():
-    (curve,) = curves(table(1, {"nids": 0.9}), "round")
+    (curve,) = gap_curves(table(1, {"nids": 0.9}), "round")
     assert curve.low is None
     np.testing.assert_allclose(curve.gap, 0.9 ** (curve.x / 2))
 
 
 def test_median_and_band_over_draws():
-    (curve,) = curves(table(5, {"nids": 0.9}), "iteration")
+    (curve,) = gap_curves(table(5, {"nids": 0.9}), "iteration")
     part = curve.gap > 1e-11  # before the fastest run ends
     np.testing.assert_allclose(curve.gap[part], 0.908 ** curve.x[part], rtol=0.02)
     assert (curve.low <= curve.gap).all()
@@ -80,3 +83,11 @@ def test_figures_are_drawn_and_the_same_table_gives_the_same_files(tmp_path, dra
 def test_bands_are_drawn_with_and_without_dcpa(tmp_path, names):
     points = table(3, {name: 0.5 + 0.03 * k for k, name in enumerate(names)})
     assert [path.name for path in draw_bands(points, "A title", tmp_path / "bands")] == ["bands.png", "bands.pdf"]
+
+
+def test_a_new_row_of_the_version_table_is_drawn_as_it_says(tmp_path, monkeypatch):
+    row = dataclasses.replace(version_rows()["nids"], title="NPGA-Toy", look=Look("Toy", "#123456", "-", "h"))
+    monkeypatch.setitem(version_rows(), "toy", row)
+    assert Protocol(versions=("toy", "dcpa")).versions == ("toy", "dcpa")
+    assert (look_of("toy").color, family_of("toy")) == ("#123456", "ATC")
+    assert len(draw_gaps(table(1, {"toy": 0.5, "dcpa": 0.6}), "A title", tmp_path / "gap")) == 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
-from npga.experiments._measures import measured_rate, reached
+from npga.experiments._protocol import measured_rate, reached
 
 
 def test_a_geometric_curve():

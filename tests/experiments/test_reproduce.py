@@ -9,9 +9,9 @@ import pytest
 from npga.errors import InputError
 from npga.experiments import ElasticNet, Protocol, Ridge, draw, reproduce
 from npga.experiments import _reproduce as module
-from npga.experiments._store import Store, Task
-from npga.experiments._tables import read_table
-from npga.experiments._unit import Floor, place_of, run_unit
+from npga.experiments._protocol import StopAtRounding, measure, place_of
+from npga.experiments._reproduce import FinishedRuns, Task
+from npga.experiments._tables import read_rows
 from npga.solver import Record, solve
 
 SMALL = Protocol(versions=("nids", "dlm", "dcpa"), tuning="search", certified_iters=50, records=60)
@@ -22,13 +22,23 @@ TABLES = ("elastic-net/curves.csv", "elastic-net/summary.csv", "elastic-net/summ
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
-    report = reproduce([EXPERIMENT], out, protocol=SMALL, repetitions=2, jobs=2)
+    said = []
+    report = reproduce([EXPERIMENT], out, protocol=SMALL, repetitions=2, jobs=2, say=said.append)
     assert report.missed == []
+    (out / "said.txt").write_text("\n".join(said))
     return out
 
 
+def test_figures_come_after_two_versions_and_after_the_first_draw(folder):
+    picture = folder / "elastic-net" / "gap.png"
+    assert (folder / "said.txt").read_text().splitlines() == [
+        f"{picture} shows 2 of 3 versions, first draw; it is drawn again at the end",
+        f"{picture} shows 3 of 3 versions, first draw; it is drawn again at the end",
+    ]
+
+
 def test_every_curve_reaches_the_accuracy_and_rates_agree(folder):
-    runs = [row for row in read_table(folder / "elastic-net" / "summary.csv") if row["setting"] == "tuned"]
+    runs = [row for row in read_rows(folder / "elastic-net" / "summary.csv") if row["setting"] == "tuned"]
     assert {row["version"] for row in runs} == set(SMALL.versions)
     for row in runs:
         assert row["gap"] <= 1e-12 or row["status"] == "rounding"
@@ -43,10 +53,10 @@ def test_every_curve_reaches_the_accuracy_and_rates_agree(folder):
 def test_curves_are_those_of_the_solver(folder):
     import npga
 
-    row = next(r for r in read_table(folder / "elastic-net" / "summary.csv") if r["version"] == "dcpa" and r["chosen"])
+    row = next(r for r in read_rows(folder / "elastic-net" / "summary.csv") if r["version"] == "dcpa" and r["chosen"])
     points = [
         r
-        for r in read_table(folder / "elastic-net" / "curves.csv")
+        for r in read_rows(folder / "elastic-net" / "curves.csv")
         if all(r[key] == row[key] for key in ("version", "repetition", "setting", "mixing"))
     ]
     instance = EXPERIMENT.build(row["repetition"])
@@ -98,7 +108,7 @@ def test_figures_and_summaries_are_drawn_from_tables_alone(folder, monkeypatch):
     before = (folder / "elastic-net" / "summary.md").read_bytes()
     for name in ("elastic-net/summary.md", "elastic-net/gap.png"):
         (folder / name).unlink()
-    monkeypatch.setattr(module, "run_unit", None)
+    monkeypatch.setattr(module, "measure", None)
     report = draw(folder)
     assert (folder / "elastic-net" / "summary.md").read_bytes() == before
     assert {path.name for path in report.files} >= {"gap.png", "gap.pdf", "bands.png", "advantage.png", "settings.json"}
@@ -106,8 +116,8 @@ def test_figures_and_summaries_are_drawn_from_tables_alone(folder, monkeypatch):
     assert "| NIDS | ATC |" in before.decode()
 
 
-def test_another_choice_is_another_unit(tmp_path):
-    store = Store(tmp_path)
+def test_another_choice_is_another_task(tmp_path):
+    finished = FinishedRuns(tmp_path)
     task = Task(Ridge(), 0, "nids", Protocol())
     keys = {
         task.key,
@@ -118,12 +128,12 @@ def test_another_choice_is_another_unit(tmp_path):
     }
     assert len(keys) == 5
     assert Task(Ridge(), 0, "nids", Protocol(versions=("nids",))).key == task.key
-    assert store.load(task) is None
+    assert finished.load(task) is None
 
 
 def test_the_centralised_method_is_one_agent_without_rounds():
-    unit = run_unit(EXPERIMENT, 0, "pga-central", Protocol(certified_iters=0, tuning="search"))
-    (row,) = unit.runs
+    found = measure(EXPERIMENT, 0, "pga-central", Protocol(certified_iters=0, tuning="search"))
+    (row,) = found.runs
     assert row["status"] == "converged"
     assert (row["rounds"], row["rounds_per_iteration"], row["mixing"]) == (0, 0, "none")
     place = place_of(EXPERIMENT.build(), "pga-central")
@@ -131,12 +141,12 @@ def test_the_centralised_method_is_one_agent_without_rounds():
 
 
 def test_a_run_at_rounding_is_stopped_and_others_are_not():
-    floor = Floor()
+    floor = StopAtRounding()
     record = lambda k, gap: Record(k, k, gap, 0.0, 0.0, 0.0)  # noqa: E731
     assert not any(floor(record(k, 0.9**k), None) for k in range(200))
     assert not floor(record(250, 0.9**199), None)
     assert floor(record(10_000, 0.9**199), None)
-    slow = Floor()
+    slow = StopAtRounding()
     assert not any(slow(record(k, 1e-3), None) for k in range(0, 100_000, 1000))
 
 

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 import npga.cli
 from helpers.rehearsal import make_job, solution
-from npga.cli._app import app
+from npga.cli import application
 from npga.errors import InputError
 from npga.runtimes import plot_timeline, read_metrics
 
+app = application()
 run = CliRunner().invoke
 
 

@@ -1,8 +1,30 @@
-"""The terminal: parse, call, print."""
+"""The terminal: parse, call, print.
+
+This room owns the command `npga` and the files that it reads; every other room may be called from here, none imports
+it. Exit codes: 0 done and the tolerance met, 1 not met, 2 bad input, 130 after Ctrl-C. Its chapters:
+
+_output
+    What the commands share: errors as one sentence, tables, JSON, help pages with examples.
+_problem_file
+    A problem in TOML, with its arrays beside it.
+_solve
+    solve, certify, tune: the commands on a problem file.
+_launch
+    launch, check, keygen, timeline: the commands on a job whose agents are apart.
+_reproduce
+    reproduce, data: the paper's experiments and their tables.
+_doctor
+    versions, doctor: what there is, and what works on this machine.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from npga.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import typer
 
 
 def main() -> None:
@@ -11,9 +33,25 @@ def main() -> None:
         import typer  # noqa: F401
     except ImportError:
         raise SystemExit(str(MissingExtraError("typer", "cli", "the command npga"))) from None
-    from npga.cli._app import app
-
-    app()
+    application()()
 
 
-__all__ = ["main"]
+def application() -> typer.Typer:
+    """The command `npga` with all its commands: each chapter registers its own."""
+    import typer
+
+    from npga.cli import _doctor, _launch, _reproduce, _solve
+
+    app = typer.Typer(
+        help="Decentralized constraint-coupled optimization with NPGA.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
+    for module in (_solve, _reproduce, _launch, _doctor):
+        module.register(app)
+    return app
+
+
+__all__ = ["application", "main"]

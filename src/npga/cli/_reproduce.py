@@ -1,7 +1,9 @@
-"""The command `reproduce`: the paper's experiments, from the data to the figures."""
+"""The commands `reproduce` and `data`: the paper's experiments, from the tables to the figures."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -13,7 +15,10 @@ import typer
 from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.errors import InputError, nearest
 
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Folder = Annotated[Path | None, typer.Option(help="Where fetched tables are kept; default: $NPGA_DATA or the cache.")]
 WHAT = ("ridge", "logistic", "elastic-net", "all")
+TABLES = ("boston", "covtype")
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +33,11 @@ def register(app: typer.Typer) -> None:
         "npga reproduce --choices",
         "npga reproduce --redraw --out out",
     )
+    group = typer.Typer(help="The tables of the experiments: list, show, fetch.", no_args_is_help=True)
+    add_command(group, list_tables, "npga data list", "npga data list --json", name="list")
+    add_command(group, show, "npga data show boston", "npga data show covtype")
+    add_command(group, fetch, "npga data fetch covtype", "npga data fetch covtype --source scikit-learn")
+    app.add_typer(group, name="data")
 
 
 def reproduce(
@@ -85,9 +95,17 @@ def reproduce(
                 accuracy=accuracy,
                 certified_iters=certified_iters,
             )
-            with _bar(hidden=as_json) as progress:
+            with _following(hidden=as_json) as (progress, say):
+                say(f"The first figure comes after two versions: {out / chosen[0].name / 'gap.png'}")
                 report = ex.reproduce(
-                    chosen, out, protocol=protocol, repetitions=seeds, jobs=jobs, fresh=fresh, progress=progress
+                    chosen,
+                    out,
+                    protocol=protocol,
+                    repetitions=seeds,
+                    jobs=jobs,
+                    fresh=fresh,
+                    progress=progress,
+                    say=say,
                 )
     if as_json:
         show_json({"runs": report.runs, "verdicts": report.verdicts, "missed": report.missed, "files": report.files})
@@ -149,18 +167,42 @@ def _show_choices(as_json: bool) -> None:
 
 
 @contextmanager
-def _bar(hidden: bool) -> Iterator[Callable[[int, int, str], None]]:
+def _following(hidden: bool) -> Iterator[tuple[Callable[[int, int, str], None], Callable[[str], None]]]:
+    """How far it is, and sentences: a bar in a terminal, a line now and then in a log, nothing if hidden."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    screen = Console(stderr=True)
+    if hidden:
+        yield (lambda *_: None), (lambda _: None)
+        return
+    if not screen.is_terminal:
+        yield LogLines(), lambda sentence: typer.echo(sentence, err=True)
+        return
     columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+    with Progress(*columns, console=screen) as bar:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"done: {label}" if label else "running")
+            bar.update(task, completed=done, total=total, description=f"done: {label}" if label else None)
 
-        yield progress
+        yield progress, lambda sentence: bar.console.print(sentence, highlight=False)
+
+
+class LogLines:
+    """Progress where there is no terminal: the first and the last part, and a line every ten seconds between them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock, self.start, self.last = clock, clock(), -math.inf
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        """Print a line if it is time for one."""
+        now = self.clock()
+        if now - self.last < 10.0 and done < total:
+            return
+        self.last = now
+        words = f"last: {label}" if label else "running"
+        typer.echo(f"{done} of {total} done after {now - self.start:.0f} s, {words}", err=True)
 
 
 def _print(report: Any) -> None:
@@ -175,3 +217,50 @@ def _print(report: Any) -> None:
     typer.echo(f"Tables, figures and summaries are in {report.folder}: settings.json and")
     for name in report.runs:
         typer.echo(f"  {name}/ " + " ".join(p.name for p in report.files if p.parent.name == name))
+
+
+def list_tables(folder: Folder = None, as_json: JSON = False) -> None:
+    """List the tables, shipped and fetched."""
+    from npga.experiments import data_folder, load_boston, load_covtype
+
+    with speaking():
+        tables = [load_boston(), load_covtype()]
+        full = (folder or data_folder()) / "covtype.npz"
+    rows = [
+        {"table": t.name, "rows": len(t.y), "columns": t.X.shape[1], "where": "shipped", "target": t.labels}
+        for t in tables
+    ]
+    where = str(full) if full.exists() else "not here: npga data fetch covtype"
+    rows.append({"table": "covtype", "rows": 581_012, "columns": 54, "where": where, "target": tables[1].labels})
+    if as_json:
+        show_json(rows)
+    else:
+        show_table("Tables", tuple(rows[0]), [[str(value) for value in row.values()] for row in rows])
+
+
+def show(table: Annotated[str, typer.Argument(help="boston or covtype.")]) -> None:
+    """Print source, licence, scaling and labels of a table."""
+    from npga.experiments import load_boston, load_covtype
+
+    with speaking():
+        if table not in TABLES:
+            raise InputError(f"table {table!r} is unknown; {nearest(table, TABLES)}")
+        found = load_boston() if table == "boston" else load_covtype()
+    typer.echo(
+        f"{found.name}: {found.X.shape[0]} rows, {found.X.shape[1]} features ({', '.join(found.columns[:13])}...)"
+    )
+    typer.echo(f"scaling: {found.scaling}\nlabels: {found.labels}\n\n{found.notice}")
+
+
+def fetch(
+    table: Annotated[str, typer.Argument(help="covtype; the others come with the package.")],
+    source: Annotated[str | None, typer.Option(help="pip or scikit-learn; default: one after the other.")] = None,
+    folder: Folder = None,
+) -> None:
+    """Fetch a full table, check it, and keep it; a fetch that was interrupted goes on where it stood."""
+    from npga.experiments import fetch_covtype
+
+    with speaking():
+        if table != "covtype":
+            raise InputError(f"table {table!r} cannot be fetched; expected covtype (Boston comes with the package)")
+        fetch_covtype(folder, source, say=typer.echo)

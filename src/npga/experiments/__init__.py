@@ -1,20 +1,37 @@
-"""The paper's experiments on the real data: data, definitions, runs to tables, figures from tables."""
+"""The paper's experiments on the real data: data, definitions, runs to tables, figures from tables.
 
-from npga.experiments._boston import load_boston
-from npga.experiments._covtype import load_covtype
-from npga.experiments._dataset import Dataset
-from npga.experiments._elastic_net import ElasticNet
-from npga.experiments._experiment import Experiment
-from npga.experiments._fetch import FetchError, data_folder, fetch_covtype
-from npga.experiments._instance import Instance
-from npga.experiments._logistic import Logistic, LogisticCoupled
+This room owns the data and the reproduction of the paper's figures. It calls `npga.tuning`, `npga.theory`,
+`npga.solver` and what lies below them by their public names; only `npga.cli` imports it. Its chapters:
+
+_datasets
+    The two tables, their scalings, and how the full one is fetched.
+_definitions
+    The three experiments as problems on networks, with every choice that the paper leaves open.
+_protocol
+    How a version is compared: tuned, run, certified, measured.
+_reproduce
+    All of it in worker processes, resumable; where results come from.
+_tables
+    Rows to CSV files and back; curves, bands and the verdict read off them.
+_report
+    Summaries in Markdown, from tables alone.
+_figures
+    Figures, from tables alone.
+"""
+
+from npga.experiments._datasets import Dataset, FetchError, data_folder, fetch_covtype, load_boston, load_covtype
+from npga.experiments._definitions import (
+    EXPERIMENTS,
+    ElasticNet,
+    Experiment,
+    Instance,
+    Logistic,
+    LogisticCoupled,
+    Ridge,
+)
 from npga.experiments._protocol import ALL_VERSIONS, PAPER_VERSIONS, Protocol
-from npga.experiments._provenance import provenance
 from npga.experiments._report import Report, draw
-from npga.experiments._reproduce import reproduce
-from npga.experiments._ridge import Ridge
-
-EXPERIMENTS: dict[str, type[Experiment]] = {kind.name: kind for kind in (Ridge, Logistic, LogisticCoupled, ElasticNet)}
+from npga.experiments._reproduce import installed_version, provenance, reproduce
 
 __all__ = [
     "ALL_VERSIONS",
@@ -33,6 +50,7 @@ __all__ = [
     "data_folder",
     "draw",
     "fetch_covtype",
+    "installed_version",
     "load_boston",
     "load_covtype",
     "provenance",

@@ -1,4 +1,8 @@
-"""The paper's figures: gap against iterations and against communication rounds, on a log scale."""
+"""The paper's figures: gap against iterations and against communication rounds, on a log scale.
+
+Versions are told apart by colour, by dashes and by markers, so that one of them may be lost: as their rows of the
+version table say.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from npga.errors import MissingExtraError
-from npga.experiments._curves import Array, Curve, Row, curves
-from npga.experiments._protocol import CENTRAL
-from npga.experiments._style import STYLES, label_of
+from npga import extras
+from npga.experiments._protocol import BASELINE, CENTRAL
+from npga.experiments._tables import Array, GapCurve, Row, gap_curves, look_of
+from npga.networks import version_rows
 
 _STRIP = 0.022  # part of the height that one letter of a label takes
 _FONT = 8.5
 _ACROSS = 4
-
-
-def pyplot() -> Any:
-    """matplotlib.pyplot, drawing into files."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot", "drawing figures") from None
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
@@ -47,7 +39,7 @@ def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
     draws = len({row["repetition"] for row in points})
     figure, axes = plt.subplots(1, 2, figsize=(11.0, 5.2), sharey=True, layout="constrained")
     for axis, against, words in zip(axes, ("iteration", "round"), ("iterations", "communication rounds"), strict=True):
-        shown = [curve for curve in curves(points, against) if against == "iteration" or curve.version != CENTRAL]
+        shown = [curve for curve in gap_curves(points, against) if against == "iteration" or curve.version != CENTRAL]
         _panel(axis, shown, words)
     axes[0].set_ylabel(r"optimality gap  $\|x_k - x^\star\| \, / \, \|x_0 - x^\star\|$")
     note = "" if draws == 1 else f" (median of {draws} draws)"
@@ -68,9 +60,9 @@ def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
         Path without its ending.
     """
     plt = pyplot()
-    found = {curve.version: curve for curve in curves(points, "iteration")}
-    rival = found.get("dcpa")
-    shown = [curve for name, curve in found.items() if name != "dcpa"]
+    found = {curve.version: curve for curve in gap_curves(points, "iteration")}
+    rival = found.get(BASELINE)
+    shown = [curve for name, curve in found.items() if name != BASELINE]
     rows = -(-len(shown) // _ACROSS)
     figure, axes = plt.subplots(
         rows, min(_ACROSS, len(shown)), figsize=(11.0, 0.5 + 2.1 * rows), sharex=True, sharey=True, squeeze=False,
@@ -79,13 +71,13 @@ def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
     for axis, curve in zip(axes.flat, shown, strict=False):
         if rival is not None:
             axis.plot(rival.x, rival.gap, color="black", linewidth=1.0)
-        style = STYLES[curve.version]
+        style = look_of(curve.version)
         axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.3, linewidth=0)
         axis.plot(curve.x, curve.gap, color=style.color, linewidth=1.8)
         axis.set_yscale("log")
         axis.minorticks_off()
         axis.grid(axis="y", color="0.9", linewidth=0.6)
-        axis.set_title(label_of(curve.version), fontsize=_FONT + 1, color=style.color, loc="left", pad=3)
+        axis.set_title(look_of(curve.version).label, fontsize=_FONT + 1, color=style.color, loc="left", pad=3)
         _bare(axis)
     for axis in axes.flat[len(shown) :]:
         axis.set_axis_off()
@@ -97,24 +89,46 @@ def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
     return save(figure, stem)
 
 
-def _bare(axis: Any) -> None:
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
+    """Draw how many times fewer iterations and rounds than DCPA each version needs, one dot for each draw.
+
+    Parameters
+    ----------
+    table
+        Rows of `advantages`.
+    title
+        Title of the figure.
+    stem
+        Path without its ending.
+    """
+    plt = pyplot()
+    rows = list(table)
+    names = [row["version"] for row in rows]
+    figure, axes = plt.subplots(1, 2, figsize=(11.0, 0.6 + 0.42 * len(names)), sharey=True, layout="constrained")
+    for axis, count in zip(axes, ("iterations", "rounds"), strict=True):
+        for height, row in enumerate(reversed(rows)):
+            style, ratios = look_of(row["version"]), np.array(row[count])
+            shift = np.linspace(-0.22, 0.22, len(ratios))
+            axis.plot(ratios, height + shift, style.marker or "o", color=style.color, markersize=4, alpha=0.75,
+                      markerfacecolor=style.color if style.filled else "white")  # fmt: skip
+            middle = float(np.median(ratios))
+            axis.plot([middle, middle], [height - 0.36, height + 0.36], color="black", linewidth=2.2)
+        axis.axvline(1.0, color="0.4", linewidth=1.0)
+        axis.set_xscale("log")
+        ticks = [0.25, 0.5, 1, 2, 4, 8, 16]
+        values = np.concatenate([row[count] for row in rows])
+        inside = [t for t in ticks if values.min() / 1.5 <= t <= values.max() * 1.5]
+        axis.set_xticks(inside, [f"{t:g}x" for t in inside])
+        axis.minorticks_off()
+        axis.grid(axis="x", color="0.9", linewidth=0.6)
+        axis.set_xlabel(f"{count} of DCPA / {count} of the version, to a gap of 1e-8")
+        _bare(axis)
+    axes[0].set_yticks(range(len(names)), [look_of(name).label for name in reversed(names)])
+    figure.suptitle(f"{title}: right of 1x is better than DCPA (bar: median)", fontsize=11)
+    return save(figure, stem)
 
 
-def save(figure: Any, stem: Path) -> list[Path]:
-    """Write a figure as PNG and PDF without the date, so that the same table gives the same file."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    files = []
-    for ending, options in ((".png", {"dpi": 130}), (".pdf", {"metadata": {"CreationDate": None}})):
-        path = stem.with_name(stem.name + ending)
-        figure.savefig(path, **options)
-        files.append(path)
-    pyplot().close(figure)
-    return files
-
-
-def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
+def _panel(axis: Any, shown: Sequence[GapCurve], words: str) -> None:
     least = min(float(curve.gap.min()) for curve in shown)
     floor = 10.0 ** math.floor(math.log10(least) + 0.3)
     top = max(1.0, *(float(curve.gap.max()) for curve in shown)) * 2.0
@@ -135,30 +149,30 @@ def _panel(axis: Any, shown: Sequence[Curve], words: str) -> None:
     _labels(axis, shown, floor)
 
 
-def _right(shown: Sequence[Curve]) -> float:
+def _right(shown: Sequence[GapCurve]) -> float:
     """The end of the axis: all curves, but one that is very slow does not squeeze the others."""
     ends = np.array([float(curve.x[-1]) for curve in shown])
     return float(min(1.03 * ends.max(), 6.0 * np.median(ends)))
 
 
-def _line(axis: Any, curve: Curve) -> None:
-    style = STYLES[curve.version]
+def _line(axis: Any, curve: GapCurve) -> None:
+    style = look_of(curve.version)
     axis.plot(
         curve.x, curve.gap, color=style.color, linestyle=style.dashes, linewidth=style.width, marker=style.marker,
         markersize=4.5, markevery=_marks(curve), markerfacecolor=style.color if style.filled else "white",
-        zorder=2 if curve.version == "dcpa" else 3,
+        zorder=2 if curve.version == BASELINE else 3,
     )  # fmt: skip
 
 
-def _marks(curve: Curve) -> list[int]:
+def _marks(curve: GapCurve) -> list[int]:
     """Places of the markers: evenly down the log scale, a little apart from one version to the next."""
-    order = list(STYLES).index(curve.version)
+    order = [*version_rows(), CENTRAL].index(curve.version)
     levels = 10.0 ** -(np.arange(0.0, 16.0, 2.0) + 0.5 + 0.13 * order)
     below = [np.flatnonzero(curve.gap <= level) for level in levels]
     return [int(places[0]) for places in below if places.size]
 
 
-def _labels(axis: Any, shown: Sequence[Curve], floor: float) -> None:
+def _labels(axis: Any, shown: Sequence[GapCurve], floor: float) -> None:
     """Names under the ends of the lines, moved apart and joined to them by thin lines."""
     ordered = sorted(shown, key=lambda curve: float(curve.x[-1]))
     to_pixels, to_data = axis.transData, axis.transData.inverted()
@@ -172,19 +186,19 @@ def _labels(axis: Any, shown: Sequence[Curve], floor: float) -> None:
     places = spread(ends, room, left + room / 2, right)
     height = to_pixels.transform((0.0, floor))[1]
     for curve, place in zip(ordered, places, strict=True):
-        style = STYLES[curve.version]
+        style = look_of(curve.version)
         x, y = to_data.transform((place, height - 16.0))
         if curve.x[-1] <= limit:
             axis.plot([curve.x[-1], x], [curve.gap[-1], y], color=style.color, linewidth=0.7, zorder=1)
         axis.text(
             x, to_data.transform((place, height - 19.0))[1], _words(curve, limit), rotation=90, va="top",
-            ha="center", fontsize=_FONT, color=style.color, fontweight="bold" if curve.version == "dcpa" else None,
+            ha="center", fontsize=_FONT, color=style.color, fontweight="bold" if curve.version == BASELINE else None,
         )  # fmt: skip
 
 
-def _words(curve: Curve, limit: float) -> str:
+def _words(curve: GapCurve, limit: float) -> str:
     """The label of a curve; one that ends beyond the axis says where."""
-    name = label_of(curve.version)
+    name = look_of(curve.version).label
     return name if curve.x[-1] <= limit else f"{name} → {curve.x[-1]:,.0f}"
 
 
@@ -206,40 +220,24 @@ def spread(wanted: Array, room: float, left: float, right: float) -> Array:
     return np.asarray(np.clip(level, left, max(left, last)) + offsets)
 
 
-def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
-    """Draw how many times fewer iterations and rounds than DCPA each version needs, one dot for each draw.
+def _bare(axis: Any) -> None:
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
 
-    Parameters
-    ----------
-    table
-        Rows of `advantages`.
-    title
-        Title of the figure.
-    stem
-        Path without its ending.
-    """
-    plt = pyplot()
-    rows = list(table)
-    names = [row["version"] for row in rows]
-    figure, axes = plt.subplots(1, 2, figsize=(11.0, 0.6 + 0.42 * len(names)), sharey=True, layout="constrained")
-    for axis, count in zip(axes, ("iterations", "rounds"), strict=True):
-        for height, row in enumerate(reversed(rows)):
-            style, ratios = STYLES[row["version"]], np.array(row[count])
-            shift = np.linspace(-0.22, 0.22, len(ratios))
-            axis.plot(ratios, height + shift, style.marker or "o", color=style.color, markersize=4, alpha=0.75,
-                      markerfacecolor=style.color if style.filled else "white")  # fmt: skip
-            middle = float(np.median(ratios))
-            axis.plot([middle, middle], [height - 0.36, height + 0.36], color="black", linewidth=2.2)
-        axis.axvline(1.0, color="0.4", linewidth=1.0)
-        axis.set_xscale("log")
-        ticks = [0.25, 0.5, 1, 2, 4, 8, 16]
-        values = np.concatenate([row[count] for row in rows])
-        inside = [t for t in ticks if values.min() / 1.5 <= t <= values.max() * 1.5]
-        axis.set_xticks(inside, [f"{t:g}x" for t in inside])
-        axis.minorticks_off()
-        axis.grid(axis="x", color="0.9", linewidth=0.6)
-        axis.set_xlabel(f"{count} of DCPA / {count} of the version, to a gap of 1e-8")
-        _bare(axis)
-    axes[0].set_yticks(range(len(names)), [label_of(name) for name in reversed(names)])
-    figure.suptitle(f"{title}: right of 1x is better than DCPA (bar: median)", fontsize=11)
-    return save(figure, stem)
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Write a figure as PNG and PDF without the date, so that the same table gives the same file."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = []
+    for ending, options in ((".png", {"dpi": 130}), (".pdf", {"metadata": {"CreationDate": None}})):
+        path = stem.with_name(stem.name + ending)
+        figure.savefig(path, **options)
+        files.append(path)
+    pyplot().close(figure)
+    return files
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing into files."""
+    extras.load("matplotlib", "plot", "drawing figures").use("agg")
+    return extras.load("matplotlib.pyplot", "plot", "drawing figures")

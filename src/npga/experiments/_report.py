@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npga.errors import InputError
-from npga.experiments import _markdown as markdown
-from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios
-from npga.experiments._tables import read_table, write_text
-from npga.experiments._verdict import advantages, verdict
+import numpy as np
 
-Row = dict[str, Any]
+from npga.errors import InputError
+from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios
+from npga.experiments._protocol import LEVELS
+from npga.experiments._tables import Row, advantages, family_of, look_of, read_rows, verdict
+from npga.files import write_text
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def draw(folder: str | Path, names: Sequence[str] | None = None, *, figures: boo
 
 def _one(report: Report, name: str, *, figures: bool) -> None:
     folder = report.folder / name
-    runs = read_table(folder / "summary.csv")
+    runs = read_rows(folder / "summary.csv")
     about = json.loads((folder / "choices.json").read_text(encoding="utf-8"))
     report.runs[name] = runs
     report.verdicts[name] = verdict(runs)
@@ -75,7 +75,7 @@ def _one(report: Report, name: str, *, figures: bool) -> None:
     write_text(folder / "summary.md", _text(runs, about, report.verdicts[name]))
     report.files.extend(folder / file for file in ("curves.csv", "summary.csv", "summary.md", "choices.json"))
     if figures:
-        points, title = read_table(folder / "curves.csv"), about["title"]
+        points, title = read_rows(folder / "curves.csv"), about["title"]
         report.files.extend(draw_gaps(points, title, folder / "gap"))
         lines = advantages(runs)
         if len(about["draws"]) > 1:
@@ -107,20 +107,129 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
         f"Every version was tuned with the same method ({_tuner(runs)}) and budget on W and on W' = (I + W)/2 (DLM, "
         "made of L, has no such choice); the faster one is shown. DCPA is one point of P2D2's grid (c = 1, theta = 1), "
         "so that P2D2 cannot lose to it except by the tuner's fault.",
-        markdown.tuned_table(runs),
+        tuned_table(runs),
         said,
         "### What was tuned",
-        markdown.steps_table(runs),
+        steps_table(runs),
     ]
     lines = advantages(runs)
     if lines:
-        parts += ["### Times fewer than DCPA, to a gap of 1e-8", markdown.advantage_table(lines)]
+        parts += ["### Times fewer than DCPA, to a gap of 1e-8", advantage_table(lines)]
     parts += [
         "## Certified steps",
         "Steps inside the best theorem that applies; the runs are of limited length and apart from those above.",
-        markdown.certified_table(runs),
+        certified_table(runs),
         "## Choices",
         "```json\n" + json.dumps(about["choices"], indent=1) + "\n```",
         "Every draw (rows, rank, condition number, seeds, links) is in choices.json.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def tuned_table(runs: Sequence[Row]) -> str:
+    """Iterations and rounds to each accuracy, and the three rates; medians over draws."""
+    certified = {row["version"]: row for row in runs if row["setting"] == "certified"}
+    header = ["version", "family", "W", "rounds/iter"]
+    header += [f"{count} to {level}" for count in ("iter", "rounds") for level in LEVELS]
+    header += ["rate measured", "rate predicted", "rate certified"]
+    lines = []
+    for name, rows in _chosen(runs).items():
+        cells = [look_of(name).label, family_of(name), _mixings(rows), str(rows[0]["rounds_per_iteration"])]
+        cells += [_median(rows, f"{count}_{level}") for count in ("iterations", "rounds") for level in LEVELS]
+        cells += [_rate(rows, "rate_measured"), _rate(rows, "rate_predicted")]
+        own = [row for row in runs if row["setting"] == "certified" and row["version"] == name]
+        cells.append(_rate(own, "rate_certified") if name in certified else "no theorem")
+        lines.append(cells)
+    return markdown_table(header, lines)
+
+
+def steps_table(runs: Sequence[Row]) -> str:
+    """What each version was allowed to tune and what came out; medians over draws, and W against W'."""
+    header = ["version", "alpha", "beta", "gamma", "theta", "c", "iter on W", "iter on W'", "tuning iterations"]
+    lines = []
+    for name, rows in _chosen(runs).items():
+        tried = [row for row in runs if row["setting"] == "tuned" and row["version"] == name]
+        cells = [
+            look_of(name).label,
+            *(_median(rows, step, "{:.3g}") for step in ("alpha", "beta", "gamma", "theta", "c")),
+        ]
+        for mixing in (("W", "L", "none"), ("W'",)):
+            part = [row for row in tried if row["mixing"] in mixing]
+            cells.append(_median([row if row["status"] == "converged" else {} for row in part], "iterations"))
+        cells.append(_median([{"sum": _total(tried, draw)} for draw in {row["repetition"] for row in tried}], "sum"))
+        lines.append(cells)
+    return markdown_table(header, lines)
+
+
+def certified_table(runs: Sequence[Row]) -> str:
+    """The runs at the certified steps: what is promised, and how far a run of limited length came."""
+    header = ["version", "W", "theorem", "standing", "rate certified", "iter promised to 1e-10", "iter run", "gap then"]
+    lines = []
+    for name in dict.fromkeys(row["version"] for row in runs):
+        rows = [row for row in runs if row["setting"] == "certified" and row["version"] == name]
+        if not rows:
+            lines.append([look_of(name).label, "", "none", "", "", "", "", ""])
+            continue
+        theorems = ", ".join(sorted({str(row["theorem"]) for row in rows}))
+        standings = ", ".join(sorted({str(row["standing"]) for row in rows}))
+        promised = _median(rows, "certified_iterations_1e-10", "{:.2g}")
+        cells = [look_of(name).label, _mixings(rows), theorems, standings, _rate(rows, "rate_certified"), promised]
+        lines.append([*cells, _median(rows, "iterations"), _median(rows, "gap", "{:.2e}")])
+    return markdown_table(header, lines)
+
+
+def advantage_table(lines: Iterable[Row]) -> str:
+    """Times fewer iterations and rounds than DCPA: median, least and largest over draws, and draws won."""
+    header = ["version", "family"]
+    header += [f"{count}: {what}" for count in ("iter", "rounds") for what in ("median", "least", "largest", "won")]
+    rows = []
+    for line in lines:
+        cells = [look_of(line["version"]).label, family_of(line["version"])]
+        for count in ("iterations", "rounds"):
+            ratios = np.array(line[count])
+            cells += [f"{value:.2f}" for value in (np.median(ratios), ratios.min(), ratios.max())]
+            cells.append(f"{int((ratios > 1.0).sum())}/{len(ratios)}")
+        rows.append(cells)
+    return markdown_table(header, rows)
+
+
+def _chosen(runs: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in runs:
+        if row["setting"] == "tuned" and row["chosen"]:
+            found.setdefault(row["version"], []).append(row)
+    return found
+
+
+def _total(rows: Sequence[Row], draw: int) -> int:
+    return sum(row["tuning_work"] or 0 for row in rows if row["repetition"] == draw)
+
+
+def _median(rows: Sequence[Row], column: str, form: str = "{:.0f}") -> str:
+    """The median over draws; a dash when a draw has no value."""
+    values = [row.get(column) for row in rows]
+    if not values or any(value is None for value in values):
+        return "-"
+    return form.format(float(np.median(np.array(values, dtype=np.float64))))
+
+
+def _rate(rows: Sequence[Row], column: str) -> str:
+    """A rate, as 1 - gap where five digits would round it to one."""
+    values = [row[column] for row in rows if row[column] is not None]
+    if not values:
+        return "-"
+    middle = float(np.median(values))
+    return f"1 - {1.0 - middle:.1e}" if middle > 0.99995 else f"{middle:.5f}"
+
+
+def _mixings(rows: Sequence[Row]) -> str:
+    """Which mixing matrix was chosen, with counts when the draws differ."""
+    names = [row["mixing"] for row in rows]
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    return names[0] if len(counts) == 1 else ", ".join(f"{name} ({count})" for name, count in counts.items())
+
+
+def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *lines))

@@ -1,29 +1,41 @@
-"""Run the experiments: units in worker processes, then tables, then figures from the tables."""
+"""Run the experiments: versions in worker processes, then tables, then figures from the tables.
+
+What is finished is kept on disk, so that an interrupted run goes on where it stood.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import multiprocessing
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+import npga
 from npga.errors import InputError
-from npga.experiments._experiment import Experiment
-from npga.experiments._protocol import Protocol
-from npga.experiments._provenance import provenance
+from npga.experiments._definitions import Experiment
+from npga.experiments._figures import draw_gaps
+from npga.experiments._protocol import BASELINE, Measurement, Protocol, built, measure
 from npga.experiments._report import Report, draw
-from npga.experiments._store import Store, Task
-from npga.experiments._tables import CURVE_COLUMNS, SUMMARY_COLUMNS, write_table, write_text
-from npga.experiments._unit import build, run_unit
+from npga.experiments._tables import CURVE_COLUMNS, SUMMARY_COLUMNS, write_rows
+from npga.files import replacing, write_text
 
 Progress = Callable[[int, int, str], None]
+Say = Callable[[str], None]
 
-# One thread for each process: the units are many and small, and sums then do not depend on the number of cores.
+# One thread for each process: the runs are many and small, and sums then do not depend on the number of cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_DEPENDENCIES = ("numpy", "scipy", "networkx", "numba", "matplotlib")
+_HEARTBEAT = 10.0  # seconds after which `progress` is called although nothing has finished
 
 
 def reproduce(
@@ -36,6 +48,7 @@ def reproduce(
     fresh: bool = False,
     figures: bool = True,
     progress: Progress | None = None,
+    say: Say | None = None,
 ) -> Report:
     """Run experiments and leave tables, figures and summaries in a folder.
 
@@ -44,7 +57,7 @@ def reproduce(
     experiments
         Such as ``[Ridge(), ElasticNet(alpha=0.2)]``; names must differ.
     out
-        The folder. Units that an earlier, interrupted run with the same choices has finished there are kept.
+        The folder. What an earlier, interrupted run with the same choices has finished there is kept.
     protocol
         Versions, tuner, accuracy and lengths.
     repetitions
@@ -56,7 +69,9 @@ def reproduce(
     figures
         Draw figures (needs matplotlib); they can be drawn later with `draw`.
     progress
-        Called as ``progress(done, total, label)``.
+        Called as ``progress(done, total, label)``, with an empty label where nothing has finished for a while.
+    say
+        Called with a sentence for each figure that is drawn on the way.
 
     Returns
     -------
@@ -76,12 +91,13 @@ def reproduce(
         for repetition in range(repetitions)
         for version in protocol.versions
     ]
-    store = Store(out / ".units")
+    finished = FinishedRuns(out / ".units")
     if fresh:
         for task in tasks:
-            store.forget(task)
-    _run(tasks, store, jobs, progress or _silent)
-    _write_tables(out, experiments, tasks, store)
+            finished.forget(task)
+    early = EarlyFigures(out, tasks, finished, say or _silent) if figures else _silent
+    _run(tasks, finished, jobs, progress or _silent, early)
+    _write_tables(out, experiments, tasks, finished)
     settings = {
         "experiments": [experiment.choices() for experiment in experiments],
         "repetitions": repetitions,
@@ -96,9 +112,17 @@ def _silent(*_: object) -> None:
     """Say nothing."""
 
 
-def _run(tasks: Sequence[Task], store: Store, jobs: int | None, progress: Progress) -> None:
-    """Do what is not done yet. Ctrl-C loses the units in work, no others."""
-    waiting = [task for task in tasks if store.load(task) is None]
+def _run(
+    tasks: Sequence[Task],
+    finished: FinishedRuns,
+    jobs: int | None,
+    progress: Progress,
+    after: Callable[[Task], None],
+) -> None:
+    """Do what is not done yet, first draws first and DCPA before the others. Ctrl-C loses what is in work, no more."""
+    waiting = [task for task in tasks if task not in finished]
+    order = list(dict.fromkeys(task.experiment.name for task in tasks))
+    waiting.sort(key=lambda task: (task.repetition, order.index(task.experiment.name), task.version != BASELINE))
     done = len(tasks) - len(waiting)
     progress(done, len(tasks), "")
     if not waiting:
@@ -106,24 +130,59 @@ def _run(tasks: Sequence[Task], store: Store, jobs: int | None, progress: Progre
     workers = min(jobs or os.cpu_count() or 1, len(waiting))
     context = multiprocessing.get_context("spawn")
     with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
-        running: dict[Future[None], Task] = {pool.submit(work, task, store): task for task in waiting}
+        running: dict[Future[None], Task] = {pool.submit(work, task, finished): task for task in waiting}
         try:
             while running:
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
+                ended, _ = wait(running, timeout=_HEARTBEAT, return_when=FIRST_COMPLETED)
+                if not ended:
+                    progress(done, len(tasks), "")
+                for future in ended:
                     task = running.pop(future)
                     future.result()
                     done += 1
                     progress(done, len(tasks), task.label)
+                    after(task)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def work(task: Task, store: Store) -> None:
-    """Do one unit and save it; runs in a worker process."""
-    unit = run_unit(task.experiment, task.repetition, task.version, task.protocol)
-    store.save(task, unit, build(task.experiment, task.repetition).facts)
+def work(task: Task, finished: FinishedRuns) -> None:
+    """Measure one version on one draw and save it; runs in a worker process."""
+    found = measure(task.experiment, task.repetition, task.version, task.protocol)
+    finished.save(task, found, built(task.experiment, task.repetition).facts)
+
+
+class EarlyFigures:
+    """Figures of what is there: after the first two versions, and whenever the first draw of an experiment is complete.
+
+    Parameters
+    ----------
+    out
+        The folder of the report; the figures are those that the report draws again at the end.
+    tasks, finished
+        What is to be done, and what is done.
+    say
+        Called with a sentence for each figure.
+    """
+
+    def __init__(self, out: Path, tasks: Sequence[Task], finished: FinishedRuns, say: Say) -> None:
+        self.out, self.tasks, self.finished, self.say = out, tasks, finished, say
+        self.drawn = False
+
+    def __call__(self, task: Task) -> None:
+        """Draw, if this task was one to wait for."""
+        draw_one = [other for other in self.tasks if other.experiment is task.experiment and other.repetition == 0]
+        done = [other for other in draw_one if other in self.finished]
+        if task not in draw_one or not (len(done) == len(draw_one) or (len(done) == 2 and not self.drawn)):
+            return
+        self.drawn = True
+        loaded = [self.finished.load(other) for other in done]
+        points = [row for item in loaded if item is not None for row in item[0].points]
+        what = f"{len(done)} of {len(draw_one)} versions, first draw"
+        folder = self.out / task.experiment.name
+        picture, *_ = draw_gaps(points, f"{task.experiment.title} ({what})", folder / "gap")
+        self.say(f"{picture} shows {what}; it is drawn again at the end")
 
 
 @contextmanager
@@ -140,22 +199,22 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _write_tables(out: Path, experiments: Sequence[Experiment], tasks: Sequence[Task], store: Store) -> None:
+def _write_tables(out: Path, experiments: Sequence[Experiment], tasks: Sequence[Task], finished: FinishedRuns) -> None:
     for experiment in experiments:
         runs, points, instances = [], [], {}
         for task in tasks:
             if task.experiment is not experiment:
                 continue
-            loaded = store.load(task)
+            loaded = finished.load(task)
             if loaded is None:
-                raise InputError(f"the unit {task.label} disappeared from {store.folder}; run the same command again")
-            unit, facts = loaded
-            runs += unit.runs
-            points += unit.points
+                raise InputError(f"{task.label} disappeared from {finished.folder}; run the same command again")
+            found, facts = loaded
+            runs += found.runs
+            points += found.points
             instances[str(task.repetition)] = facts
         folder = out / experiment.name
-        write_table(folder / "curves.csv", CURVE_COLUMNS, points)
-        write_table(folder / "summary.csv", SUMMARY_COLUMNS, runs)
+        write_rows(folder / "curves.csv", CURVE_COLUMNS, points)
+        write_rows(folder / "summary.csv", SUMMARY_COLUMNS, runs)
         about = {
             "title": experiment.title,
             "theorems": experiment.theorems,
@@ -164,3 +223,101 @@ def _write_tables(out: Path, experiments: Sequence[Experiment], tasks: Sequence[
             "draws": instances,
         }
         write_text(folder / "choices.json", json.dumps(about, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One version on one draw of one experiment."""
+
+    experiment: Experiment
+    repetition: int
+    version: str
+    protocol: Protocol
+
+    @property
+    def label(self) -> str:
+        """What a progress bar says."""
+        return f"{self.experiment.name} {self.version} draw {self.repetition}"
+
+    @property
+    def key(self) -> str:
+        """Digest of all that the outcome depends on: another choice, another key."""
+        rules = asdict(self.protocol)
+        rules.pop("versions")
+        parts = {
+            "npga": npga.__version__,
+            "choices": self.experiment.choices(),
+            "repetition": self.repetition,
+            "version": self.version,
+            "protocol": rules,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+class FinishedRuns:
+    """The folder of what is finished, a file for each task.
+
+    Parameters
+    ----------
+    folder
+        Made when the first task is saved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / f"{task.experiment.name}-{task.repetition:03d}-{task.version}-{task.key[:12]}.json.gz"
+
+    def __contains__(self, task: Task) -> bool:
+        return self._path(task).exists()
+
+    def load(self, task: Task) -> tuple[Measurement, dict[str, Any]] | None:
+        """What was measured and the facts of its instance, or None if it is not there."""
+        if task not in self:
+            return None
+        stored = json.loads(gzip.decompress(self._path(task).read_bytes()))
+        return Measurement(stored["runs"], stored["points"]), stored["facts"]
+
+    def save(self, task: Task, found: Measurement, facts: dict[str, Any]) -> None:
+        """Write what was measured, whole or not at all."""
+        text = json.dumps({"facts": facts, "runs": found.runs, "points": found.points})
+        with replacing(self._path(task)) as file:
+            file.write(gzip.compress(text.encode(), 6, mtime=0))
+
+    def forget(self, task: Task) -> None:
+        """Do not keep a task."""
+        self._path(task).unlink(missing_ok=True)
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of the package, Python and the dependencies, the commit, and the kind of machine."""
+    return {
+        "npga": npga.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "dependencies": {name: installed_version(name) for name in _DEPENDENCIES},
+        "machine": {"system": platform.system(), "architecture": platform.machine()},
+    }
+
+
+def installed_version(name: str) -> str | None:
+    """Version of an installed distribution, None if it is missing."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """Commit of the checkout that the package runs from, with "-dirty" if files differ; None outside a checkout."""
+    folder = Path(npga.__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=folder, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        tracked = subprocess.run(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip() if tracked.returncode == 0 else None

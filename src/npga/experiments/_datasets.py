@@ -1,17 +1,22 @@
-"""The full Covtype table: fetched once by a client that the machine has already, checked, and kept.
+"""The tables of the experiments: what comes with the package, and the full Covtype, fetched once.
 
-Three steps, each of which is skipped when its outcome is there: the wheel, the table inside it, the checked array. So a
-fetch that was interrupted goes on where it stood (pip itself resumes a broken download from version 25.1 on).
+A fetch has three steps, each of which is skipped when its outcome is there: the wheel, the table inside it, the checked
+array. So one that was interrupted goes on where it stood (pip itself resumes a broken download from version 25.1 on).
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
+import io
 import os
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError, NpgaError, nearest
+from npga.files import replacing
+
+Array = NDArray[np.float64]
+Say = Callable[[str], None]
+
+BOSTON_SCALINGS = {
+    "z-score": "every feature and the target have mean 0 and standard deviation 1 over all 506 rows",
+    "z-score-features": "every feature has mean 0 and standard deviation 1 over all 506 rows; the target is raw",
+    "raw": "raw values",
+}
+COVTYPE_SCALINGS = {
+    "min-max": "every feature is mapped to [0, 1] by its least and largest value over all 581,012 rows",
+    "z-score": "every feature has mean 0 and standard deviation 1 over the rows loaded; constant features are 0",
+    "raw": "raw values",
+}
+# Least and largest values of the ten quantitative features over all rows; the other 44 are 0 or 1.
+LEAST = np.array([1859, 0, 0, 0, -173, 0, 0, 0, 0, 0] + [0] * 44, dtype=np.float64)
+LARGEST = np.array([3858, 360, 66, 1397, 601, 7117, 254, 254, 254, 7173] + [1] * 44, dtype=np.float64)
 
 ROWS, COLUMNS = 581_012, 55
 # SHA-256 of the table (54 features and the type) as little-endian 32-bit integers, row by row.
@@ -32,7 +55,116 @@ _PIP = (
 )  # fmt: skip
 SOURCES = ("pip", "scikit-learn")
 
-Say = Callable[[str], None]
+
+@dataclass(frozen=True)
+class Dataset:
+    """Features, target, and what was done to them.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    X, y
+        Features (rows x columns) and target (rows,), both read-only.
+    columns
+        Names of the features.
+    scaling, labels
+        Sentences that say how X and y were made from the raw table.
+    notice
+        Source and licence.
+    """
+
+    name: str
+    X: Array
+    y: Array
+    columns: tuple[str, ...]
+    scaling: str
+    labels: str
+    notice: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.X.flags.writeable = False
+        self.y.flags.writeable = False
+
+
+def load_boston(scaling: str = "z-score") -> Dataset:
+    """The 506 x 13 table of Harrison and Rubinfeld (1978).
+
+    Parameters
+    ----------
+    scaling
+        "z-score" (features and target, over all 506 rows), "z-score-features" or "raw".
+    """
+    if scaling not in BOSTON_SCALINGS:
+        raise InputError(f"scaling {scaling!r} arrived for the Boston table; {nearest(scaling, BOSTON_SCALINGS)}")
+    header, table = shipped_table("boston.csv.gz")
+    X, y = table[:, :-1].copy(), table[:, -1].copy()
+    if scaling != "raw":
+        X = standardise(X)
+    if scaling == "z-score":
+        y = standardise(y)
+    return Dataset(
+        name="boston",
+        X=X,
+        y=y,
+        columns=header[:-1],
+        scaling=BOSTON_SCALINGS[scaling],
+        labels="median value of owner-occupied homes, in 1000 dollars before scaling",
+        notice=shipped_text("BOSTON-NOTICE.txt"),
+    )
+
+
+def load_covtype(scaling: str = "min-max", *, full: bool = False, folder: Path | None = None) -> Dataset:
+    """Covtype as a binary problem: cover type 2 (lodgepole pine) is +1, the six others are -1.
+
+    Parameters
+    ----------
+    scaling
+        "min-max" (the scaling of LIBSVM's covtype.binary.scale), "z-score" or "raw".
+    full
+        Take all 581,012 rows, which `fetch_covtype` (or ``npga data fetch covtype``) must have brought; otherwise the
+        2,000 rows that come with the package.
+    folder
+        Where the full table was put.
+    """
+    if scaling not in COVTYPE_SCALINGS:
+        raise InputError(f"scaling {scaling!r} arrived for Covtype; {nearest(scaling, COVTYPE_SCALINGS)}")
+    header, table = shipped_table("covtype-2000.csv.gz")
+    values = load_full(folder).astype(np.float64) if full else table[:, 1:]
+    return Dataset(
+        name="covtype" if full else "covtype-2000",
+        X=_scaled(values[:, :54], scaling),
+        y=np.where(values[:, 54] == 2, 1.0, -1.0),
+        columns=header[1:55],
+        scaling=COVTYPE_SCALINGS[scaling],
+        labels="+1 for cover type 2 (lodgepole pine), -1 for the six other types",
+        notice=shipped_text("COVTYPE-NOTICE.txt"),
+    )
+
+
+def _scaled(X: Array, scaling: str) -> Array:
+    if scaling == "min-max":
+        return np.asarray((X - LEAST) / (LARGEST - LEAST))
+    return standardise(X) if scaling == "z-score" else X.copy()
+
+
+def shipped_text(name: str) -> str:
+    """A text file that comes with the package."""
+    return (files("npga.experiments") / "data" / name).read_text(encoding="utf-8")
+
+
+def shipped_table(name: str) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """Header and numbers of a compressed CSV file that comes with the package."""
+    packed = (files("npga.experiments") / "data" / name).read_bytes()
+    lines = list(csv.reader(io.StringIO(gzip.decompress(packed).decode("ascii"))))
+    return tuple(lines[0]), np.array(lines[1:], dtype=np.float64)
+
+
+def standardise(values: Array) -> Array:
+    """Columns with mean 0 and standard deviation 1; a column that does not vary becomes 0."""
+    centred = values - values.mean(axis=0)
+    spread = values.std(axis=0)
+    return np.asarray(centred / np.where(spread > 0.0, spread, 1.0))
 
 
 class FetchError(NpgaError, OSError):
@@ -81,9 +213,8 @@ def fetch_covtype(folder: Path | None = None, source: str | None = None, say: Sa
     folder.mkdir(parents=True, exist_ok=True)
     table = _first_that_works(folder, SOURCES if source is None else (source,), say)
     _require(table, "the fetched table")
-    unfinished = folder / "covtype.part.npz"
-    np.savez_compressed(unfinished, table=table.astype(np.int16))
-    unfinished.replace(target)
+    with replacing(target) as file:
+        np.savez_compressed(file, table=table.astype(np.int16))
     (folder / WHEEL).unlink(missing_ok=True)
     say(f"checksum right, {ROWS:,} rows saved as {target}")
     return target

@@ -5,8 +5,7 @@ import pytest
 
 from npga.errors import InputError
 from npga.experiments import load_boston, load_covtype
-from npga.experiments._covtype import LARGEST, LEAST
-from npga.experiments._dataset import read_table
+from npga.experiments._datasets import LARGEST, LEAST, shipped_table
 
 
 def test_boston_is_the_published_table():
@@ -37,7 +36,7 @@ def test_boston_scalings_say_what_they_do():
 
 
 def test_covtype_sample_is_the_seeded_draw():
-    header, table = read_table("covtype-2000.csv.gz")
+    header, table = shipped_table("covtype-2000.csv.gz")
     expected = np.sort(np.random.default_rng(0).choice(581_012, 2000, replace=False))
     assert np.array_equal(table[:, 0], expected)
     assert header[1] == "Elevation"
@@ -54,7 +53,7 @@ def test_covtype_sample_is_the_seeded_draw():
 
 def test_covtype_labels_and_scaling():
     raw, scaled = load_covtype("raw"), load_covtype()
-    _, table = read_table("covtype-2000.csv.gz")
+    _, table = shipped_table("covtype-2000.csv.gz")
     assert np.array_equal(scaled.y > 0, table[:, 55] == 2)
     assert set(scaled.y.tolist()) == {-1.0, 1.0}
     assert scaled.X.min() >= 0.0

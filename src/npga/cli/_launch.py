@@ -1,4 +1,4 @@
-"""Commands for agents that are apart: launch, check, keygen, timeline."""
+"""The commands on a job, whose agents are apart: launch, check, keygen, timeline."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import Annotated, Any
 
 import typer
 
-from npga.cli._output import NOT_MET, speaking
+from npga.cli._output import NOT_MET, add_command, speaking
 
 JobFile = Annotated[Path, typer.Argument(help="The job.toml.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to an application."""
-    for command in (launch, check, keygen, timeline):
-        app.command()(command)
+    add_command(
+        app,
+        launch,
+        "npga launch job.toml",
+        "npga launch job.toml --engine mpi --ranks 4 --out run",
+        "npga launch job.toml --engine grpc --resume --progress",
+    )
+    add_command(app, check, "npga check job.toml", "npga check job.toml --party 3 --key private/3.key")
+    add_command(app, keygen, "npga keygen job.toml", "npga keygen job.toml --party 3")
+    add_command(app, timeline, "npga timeline out", "npga timeline run --figure run.svg")
 
 
 def launch(
