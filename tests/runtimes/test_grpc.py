@@ -37,7 +37,7 @@ def test_thirteen_processes_give_the_same_bits_for_all_ten_versions(tmp_path):
         np.testing.assert_array_equal(found_lam, lam, err_msg=name)
         assert {row["rounds"] for row in rows} == {traffic.rounds}
         assert sum(row["messages"] for row in rows) == traffic.messages
-        assert sum(row["floats_sent"] for row in rows) == traffic.floats
+        assert sum(row["floats_sent"] for row in rows) == traffic.floats_sent
 
 
 def test_bytes_on_the_wire_are_the_messages_that_were_counted(tmp_path):
@@ -45,7 +45,7 @@ def test_bytes_on_the_wire_are_the_messages_that_were_counted(tmp_path):
     done = launch(path, "grpc", tmp_path / "out")
     x, _, traffic = solution(problem, network, version, steps, 20)
     np.testing.assert_array_equal(done.x, x)
-    assert (done.messages, done.floats_sent) == (traffic.messages, traffic.floats)
+    assert (done.messages, done.floats_sent) == (traffic.messages, traffic.floats_sent)
     # Everything but the hellos, whose length varies with the clock: a header for each message, 8 bytes for each number.
     numbers = done.floats_sent + done.control_floats_sent
     framed = HEADER_SIZE * (done.messages + done.control_messages) + 8 * numbers

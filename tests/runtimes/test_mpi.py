@@ -46,9 +46,9 @@ def same_bits_for_all_ten(tmp_path, ranks, launcher=None):
         np.testing.assert_array_equal(np.stack([file["lam"] for file in files]), lam, err_msg=name)
         assert {row["rounds"] for row in rows} == {traffic.rounds}
         assert sum(row["messages"] for row in rows) == traffic.messages
-        assert sum(row["floats_sent"] for row in rows) == traffic.floats
+        assert sum(row["floats_sent"] for row in rows) == traffic.floats_sent
         if ranks == n:  # then every message of an agent is one on the wire
-            floats = traffic.floats + sum(row["control_floats_sent"] for row in rows)
+            floats = traffic.floats_sent + sum(row["control_floats_sent"] for row in rows)
             messages = traffic.messages + sum(row["control_messages"] for row in rows)
             assert sum(row["bytes_sent"] for row in rows) == 8 * floats + HEADER_SIZE * messages
 

@@ -28,7 +28,7 @@ def test_launch_writes_results_summary_metrics_and_draws_them(tmp_path):
     x, lam, traffic = solution(problem, network, version, steps, 60)
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["rounds"], summary["messages"], summary["floats_sent"]) == (
-        traffic.rounds, traffic.messages, traffic.floats,
+        traffic.rounds, traffic.messages, traffic.floats_sent,
     )  # fmt: skip
     assert summary["seconds"] > summary["slowest_seconds"] > 0
     assert f"{traffic.messages} messages" in said.output

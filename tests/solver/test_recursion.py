@@ -106,7 +106,7 @@ def test_a_loop_over_agents_that_pass_messages_gives_the_same(name):
     np.testing.assert_allclose(np.array([a.lam for a in agents]), state.lam, rtol=1e-12, atol=1e-14)
     assert traffic.rounds == state.rounds == 60 * version.rounds
     assert traffic.messages == 2 * len(network.edges) * traffic.rounds
-    assert traffic.floats == problem.p * traffic.messages
+    assert traffic.floats_sent == problem.p * traffic.messages
 
 
 # The paper's column "Communication rounds" of Table II.

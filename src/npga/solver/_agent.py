@@ -173,7 +173,7 @@ class Traffic:
 
     rounds: int = 0
     messages: int = 0
-    floats: int = 0
+    floats_sent: int = 0
 
 
 def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) -> Traffic:
@@ -194,7 +194,7 @@ def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) 
             for j in neighbours[i]:
                 inboxes[j][i] = vector
                 traffic.messages += 1
-                traffic.floats += vector.size
+                traffic.floats_sent += vector.size
         outbox = [_send(run, inbox) for run, inbox in zip(runs, inboxes, strict=True)]
     return traffic
 

@@ -44,6 +44,7 @@ def solve(
     checkpoint_seconds: float = 30.0,
     resume: bool = False,
     path: str = "auto",
+    limits: Limits | None = None,
 ) -> Result:
     """Solve a constraint-coupled problem on a network.
 
@@ -83,6 +84,8 @@ def solve(
     path
         "compiled" or "vectorised" (NumPy), which agree up to rounding; "auto" takes the compiled path wherever every
         function and matrix has a kernel. `Result.path` tells which one ran.
+    limits
+        All limits in one record, in place of `max_iters`, `tol`, `gap_tol`, `max_rounds` and `max_seconds`.
 
     Returns
     -------
@@ -96,12 +99,13 @@ def solve(
     """
     if not isinstance(problem, Problem | ConsensusProblem):
         raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
-    limits = Limits(tol, gap_tol, max_iters, max_rounds, max_seconds)
+    if limits is None:
+        limits = Limits(tol, gap_tol, max_iters, max_rounds, max_seconds)
     if record_every is not None:
         whole_number("record_every", record_every, 1)
     chosen = build(method, problem, network, version, steps, path)
     target = None if reference is None else chosen.point(reference, "reference")
-    if gap_tol is not None and target is None:
+    if limits.gap_tol is not None and target is None:
         raise InputError("gap_tol was given without a reference; pass reference=npga.reference(problem).x")
     begun = Run(_begin(chosen, x0, lam0, start))
     meter = chosen.meter(begun.state.x, target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -109,6 +109,13 @@ class Limits:
             value = getattr(self, item.name)
             if value is not None and not (isinstance(value, (int, float)) and value >= 0):
                 raise InputError(f"{item.name} is {value!r}; expected a number >= 0, or None to switch it off")
+
+    @classmethod
+    def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """The limits among keyword arguments, and the arguments that are none."""
+        names = {item.name for item in fields(cls)}
+        others = {name: value for name, value in options.items() if name not in names}
+        return cls(**{name: value for name, value in options.items() if name in names}), others
 
     @property
     def active(self) -> tuple[str, ...]:

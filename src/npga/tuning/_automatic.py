@@ -24,7 +24,7 @@ from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import ConsensusProblem, Problem
-from npga.solver import Method, Npga, Record, Result, Run, Status, Trace, conclude
+from npga.solver import Limits, Method, Npga, Record, Result, Run, Status, Trace, conclude
 from npga.solver import solve as solve_with
 from npga.steps import Steps
 from npga.theory import Certificate, certify
@@ -264,13 +264,13 @@ def solve_automatically(
         if options.get(name):
             raise InputError(f"{name}= needs steps; find them with npga.tune(...) and pass version= and steps=")
     # Everything that solve checks is checked before the first trial; the callback sees the start.
-    nothing = {"max_iters": 0, "progress": False}
-    checked = solve_with(problem, network, version or _VERSIONS[0], Steps(1.0, 1.0), **(options | nothing))
-    tol = options.get("tol", 1e-8)
-    journey = Journey(problem, network, 0.0 if tol is None else tol, options.get("max_iters", 100_000), seed)
+    limits, others = Limits.split(options)
+    nothing = {"limits": replace(limits, max_iters=0), "progress": False}
+    checked = solve_with(problem, network, version or _VERSIONS[0], Steps(1.0, 1.0), **(others | nothing))
+    journey = Journey(problem, network, limits.tol or 0.0, limits.max_iters, seed)
     versions = [find_version(name) for name in ([version] if version is not None else _VERSIONS)]
     current = journey.begin(versions, _start(problem, options))
-    legs = _Legs(problem, options, list(checked.trace))
+    legs = _Legs(problem, limits, others, list(checked.trace))
     legs.count(current)
     leg = _LEG
     while True:
@@ -301,8 +301,9 @@ def _start(problem: Problem, options: dict[str, Any]) -> tuple[Array, ...] | Non
 class _Legs:
     """The legs of a journey, put together as one run."""
 
-    def __init__(self, problem: Problem, options: dict[str, Any], records: list[Record]) -> None:
-        self._options = {k: v for k, v in options.items() if k not in ("x0", "lam0", "start", "max_iters", "callback")}
+    def __init__(self, problem: Problem, limits: Limits, options: dict[str, Any], records: list[Record]) -> None:
+        self._limits = limits
+        self._options = {k: v for k, v in options.items() if k not in ("x0", "lam0", "start", "callback")}
         self._callback = options.get("callback")
         self._records = records
         self.iterations = self.rounds = 0
@@ -330,18 +331,12 @@ class _Legs:
         callback = None
         if self._callback is not None:
             callback = lambda record, state: self._callback(shifted(record), state)  # noqa: E731
-        options = dict(self._options)
-        if options.get("gap_tol") is not None:
-            options["gap_tol"] /= scale
-        if options.get("max_rounds") is not None:
-            options["max_rounds"] = max(options["max_rounds"] - self.rounds, 0)
-        if options.get("max_seconds") is not None:
-            options["max_seconds"] = max(options["max_seconds"] - self.seconds, 0.0)
+        left = self._limits.left(self.iterations, self.rounds, self.seconds, scale)
         assert current.version is not None
         assert current.steps is not None
         ended = solve_with(
             current.problem, current.network, current.version, current.steps,
-            start=current, max_iters=iterations, callback=callback, **options,
+            start=current, limits=replace(left, max_iters=iterations), callback=callback, **self._options,
         )  # fmt: skip
         if ended.status is not Status.DIVERGED:
             self._records += [r for r in map(shifted, ended.trace) if r.iteration > self._records[-1].iteration]
