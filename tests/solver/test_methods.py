@@ -231,7 +231,8 @@ def test_a_method_object_runs_like_the_others(tmp_path):
 
 def test_a_row_makes_a_method_known_by_name(monkeypatch):
     needs = "it needs a gradient of h"
-    row = MethodRow("penalty", "smooth h, g = 0", "n", "2 n", "nothing", "nobody", make=Penalty,
+    row = MethodRow("penalty", "smooth h, g = 0", "n", "2 n", "nothing", "nobody",
+                    make=lambda problem, network, _, steps: Penalty(problem, network, steps),
                     refuses=lambda problem: None if problem.h.has_grad else needs)  # fmt: skip
     monkeypatch.setitem(METHODS, "penalty", row)
     problem = random_problem(17, coupling="squared-loss")
