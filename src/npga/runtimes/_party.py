@@ -265,7 +265,7 @@ def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None
 
 def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
     """The agent's half of the recursion: its own part, its row of the network, h, n and the steps."""
-    schedule = job.version.schedule(job.steps.beta)
+    schedule = job.version.schedule(job.steps.beta, job.network)
     weights: dict[str, dict[int, float]] = {op: {} for op in schedule.ops}
     for op in schedule.ops:
         for (a, b), weight in zip(job.network.edges.tolist(), job.version.edge_weights(job.network, op), strict=True):
