@@ -69,7 +69,6 @@ def test_every_public_name_is_documented_and_exists():
 
 
 HEAVY = (
-    "numba",
     "networkx",
     "cvxpy",
     "matplotlib",
