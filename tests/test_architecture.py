@@ -68,19 +68,7 @@ def test_every_public_name_is_documented_and_exists():
         _ = npga.slove
 
 
-HEAVY = (
-    "networkx",
-    "cvxpy",
-    "matplotlib",
-    "pandas",
-    "sklearn",
-    "rich",
-    "mpi4py",
-    "grpc",
-    "typer",
-    "scipy",
-    "pydantic",
-)
+HEAVY = ("numba", "networkx", "cvxpy", "matplotlib", "pandas", "sklearn", "rich", "mpi4py", "grpc", "typer", "scipy")
 
 
 def test_import_loads_nothing_heavy():

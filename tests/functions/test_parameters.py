@@ -53,6 +53,18 @@ BAD = [
     (lambda: fn.GroupL2(1.0, [0.5, 1.5]), "not integers"),
     (lambda: fn.GroupL2(1.0, 7), "groups is 7"),
     (lambda: fn.GroupL2([1.0, 2.0], [0, 1, 2]), "weight has 2 entries for 3 groups"),
+    (lambda: fn.NegLog(0.0), r"NegLog: weight is 0\.0"),
+    (lambda: fn.Entropy([1.0, -1.0]), r"Entropy: weight is -1\.0 at position 1"),
+    (lambda: fn.GreaterEqual(np.inf), "GreaterEqual: b is inf"),
+    (lambda: fn.L1() + fn.L2(), r"L1\(weight=1\) \+ L2\(weight=1\): the prox of this sum is not known.*give one"),
+    (lambda: fn.L2() + fn.NonNegative(), "the prox of this sum is not known"),
+    (lambda: fn.L2() + fn.SquaredNorm([1.0, 2.0]), "the prox of this sum is not known"),
+    (lambda: fn.NegLog() + fn.Entropy(), "the prox of this sum is not known"),
+    (lambda: fn.NegLog() + fn.Box(-2.0, -1.0), "infinite everywhere; expected parts that meet"),
+    (lambda: fn.Box(0.0, 1.0) + fn.GreaterEqual(2.0), "expected lo <= hi"),
+    (lambda: fn.Linear([1.0, 2.0]) + fn.L1([1.0, 2.0, 3.0]), "expected functions of the same number of variables"),
+    (lambda: fn.Sum([]), "got no parts; expected functions"),
+    (lambda: fn.Sum([fn.L1(), 3.0]), "part 1 is a float; expected a function"),
     (lambda: fn.Custom(None), "value is None; expected a callable"),
     (lambda: fn.Custom(np.sum, grad=3.0), r"grad is 3\.0; expected a callable"),
     (lambda: fn.Custom(np.sum, mu=2.0, L=1.0), r"mu is 2\.0 and L is 1\.0; expected 0 <= mu <= L"),
@@ -128,6 +140,7 @@ def test_custom_callables_see_one_vector_and_one_number():
         (fn.NonNegative(), [-5e-10, 1.0], [-2e-9, 1.0]),
         (fn.Equality(2.0), [2.0 + 1e-9, 2.0], [2.0 + 1e-8, 2.0]),
         (fn.LessEqual(2.0), [2.0 + 1e-9, -1e9], [2.0 + 1e-8, 0.0]),
+        (fn.GreaterEqual(-2.0), [-2.0 - 1e-9, 1e9], [-2.0 - 1e-8, 0.0]),
         (fn.Simplex(), [0.5, 0.5 + 1e-9], [0.5, 0.5 + 1e-8]),
         (fn.Ball(0.0, 5.0), [3.0, 4.0 + 1e-9], [3.0, 4.0 + 1e-7]),
     ],
@@ -135,6 +148,9 @@ def test_custom_callables_see_one_vector_and_one_number():
 def test_membership_has_the_stated_tolerance(f, inside, outside):
     assert f(inside) == 0.0
     assert f(outside) == np.inf
+    assert f.value(outside, tol=1e-7) == 0.0
+    assert fn.Shifted(fn.Scaled(f, 2.0), 1.0).value(np.add(outside, 1.0), tol=1e-7) == 0.0
+    assert fn.SeparableSum([fn.Zero(), f], [1, 2]).value([5.0, *outside], tol=1e-7) == 0.0
     assert f([np.nan, 0.0]) == np.inf
 
 

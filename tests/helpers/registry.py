@@ -75,6 +75,12 @@ ELEMENTWISE = [
     Case("equality", fn.Equality(C)),
     Case("less-equal-scalar", fn.LessEqual(-0.2)),
     Case("less-equal", fn.LessEqual(C)),
+    Case("greater-equal-scalar", fn.GreaterEqual(-0.2)),
+    Case("greater-equal", fn.GreaterEqual(C)),
+    Case("neg-log", fn.NegLog(0.7)),
+    Case("neg-log-array", fn.NegLog(W)),
+    Case("entropy", fn.Entropy(0.7)),
+    Case("entropy-array", fn.Entropy(W)),
     Case("hinge", fn.Hinge(Y, 0.7)),
     Case("hinge-weights", fn.Hinge(Y, W)),
     Case("hinge-scalar", fn.Hinge(-1.0)),
@@ -110,6 +116,20 @@ CALCULUS = [
     Case("shifted-simplex", fn.Shifted(fn.Simplex(2.0), 0.5)),
     Case("shifted-least-squares", fn.Shifted(fn.LeastSquares(TALL), C)),
     Case("shifted-scaled", fn.Scaled(fn.Shifted(fn.L2(), C), 0.3)),
+    Case("l1-in-box", fn.L1(0.5) + fn.Box(-1.0, W)),
+    Case("linear-in-box", fn.Linear(C) + fn.Box(0.0, 1.0)),
+    Case("square-and-linear", fn.SquaredNorm(0.8, C) + fn.Linear(W)),
+    Case("squares", fn.SquaredNorm(W, C) + fn.SquaredLoss(0.3)),
+    Case("logistic-and-square", fn.Logistic(Y) + fn.SquaredNorm(W)),
+    Case("huber-in-orthant", fn.Huber(0.7) + fn.NonNegative() + fn.Linear(0.3)),
+    Case("neg-log-bounded", fn.NegLog(W) + fn.Box(0.1, 2.0) + fn.Linear(C) + fn.SquaredNorm(0.3)),
+    Case("l2-and-square", fn.L2(0.9) + fn.SquaredNorm(0.5, C)),
+    Case("simplex-and-linear", fn.Simplex() + fn.Linear(C)),
+    Case("entropy-on-an-orthant", fn.Entropy(0.4) + fn.LessEqual(0.5)),
+    Case("quadratic-and-square", fn.Quadratic(PSD, C) + fn.SquaredNorm(0.5)),
+    Case("scaled-sum", fn.Scaled(fn.L1(0.5) + fn.Box(-1.0, W), 2.0)),
+    Case("shifted-sum", fn.Shifted(fn.Huber(0.5) + fn.Box(-1.0, W), C)),
+    Case("smooth-sum", fn.Logistic(Y) + fn.LeastSquares(TALL)),
     Case("sum-separable", fn.SeparableSum([fn.L1(0.3), fn.Logistic([1.0, -1.0])], [2, 2])),
     Case("sum-smooth", fn.SeparableSum([fn.SquaredNorm(2.0), fn.Quadratic(PSD, C), fn.Huber(1.0)], [2, D, 1]), D + 3),
     Case("sum-mixed", fn.SeparableSum([fn.L2(), fn.Zero(), fn.Simplex()], [2, 1, 3]), 6),
@@ -134,4 +154,4 @@ def every(cases: list[Case] = CASES) -> pytest.MarkDecorator:
 
 
 WITH_PROX = [case for case in CASES if case.f.has_prox]
-BUILT_IN = [case for case in CASES if not case.id.startswith("custom")]
+BUILT_IN = [case for case in WITH_PROX if not case.id.startswith("custom")]

@@ -151,3 +151,12 @@ def test_bad_points():
         problem.objective([1.0, np.inf, 0.0])
     with pytest.raises(ValueError, match=r"lam has shape \(3,\)"):
         problem.kkt(np.ones(3), np.ones(3))
+
+
+def test_the_objective_takes_a_tolerance_for_constraints():
+    agents = [npga.Agent(np.eye(2), fn.SquaredNorm(2.0), fn.Box(0.0, 1.0)) for _ in range(2)]
+    problem = npga.Problem(agents, fn.Equality([1.0, 1.5]))
+    x = np.array([0.5, 0.5, 0.5, 1.0 + 1e-6])
+    assert problem.objective(x) == np.inf
+    assert problem.objective(x, tol=1e-5) == pytest.approx(1.75, abs=1e-5)
+    assert problem.objective(x, tol=1e-7) == np.inf

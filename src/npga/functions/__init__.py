@@ -4,9 +4,10 @@ This room owns the mathematics of f, g and h and imports errors alone. In readin
 
     base              what every function can do and says about itself
     elementwise       sums over coordinates, of which most functions are one
-    linear, squares, elastic_net, huber, kinked, intervals, logistic        sums over coordinates
+    linear, squares, elastic_net, huber, kinked, intervals, logistic, logarithms        sums over coordinates
     norms, ball, simplex, quadratic, least_squares                          functions of a whole block
     calculus          multiples and translates
+    sums              f + g where the prox of the sum is known, or its gradient
     separable_sum     sums over blocks, and the functions of many agents as few
     custom            the user's own callables
     kernel_form       how a function is told to a compiled kernel
@@ -31,17 +32,19 @@ from npga.functions._custom import Custom
 from npga.functions._elastic_net import ElasticNet
 from npga.functions._elementwise import Elementwise
 from npga.functions._huber import Huber
-from npga.functions._intervals import Box, Equality, LessEqual, NonNegative
+from npga.functions._intervals import Box, Equality, GreaterEqual, LessEqual, NonNegative
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._kinked import L1, Hinge, Quantile
 from npga.functions._least_squares import LeastSquares
 from npga.functions._linear import Linear, Zero
+from npga.functions._logarithms import Entropy, NegLog
 from npga.functions._logistic import Logistic
 from npga.functions._norms import L2, GroupL2
 from npga.functions._quadratic import Quadratic
 from npga.functions._separable_sum import SeparableSum, join
 from npga.functions._simplex import Simplex
 from npga.functions._squares import SquaredLoss, SquaredNorm
+from npga.functions._sums import Sum
 
 __all__ = [
     "L1",
@@ -52,9 +55,11 @@ __all__ = [
     "Custom",
     "ElasticNet",
     "Elementwise",
+    "Entropy",
     "Equality",
     "Finding",
     "Function",
+    "GreaterEqual",
     "GroupL2",
     "Hinge",
     "Huber",
@@ -64,6 +69,7 @@ __all__ = [
     "LessEqual",
     "Linear",
     "Logistic",
+    "NegLog",
     "NonNegative",
     "Quadratic",
     "Quantile",
@@ -73,6 +79,7 @@ __all__ = [
     "Simplex",
     "SquaredLoss",
     "SquaredNorm",
+    "Sum",
     "Zero",
     "check",
     "join",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Array, Function, Indicator, Step, Value
+from npga.functions._base import Array, Function, Indicator, Step
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._norms import norm, quotient
 from npga.functions._parameters import Parameter, cast, nonnegative, parameter, scalar, show
@@ -43,10 +43,10 @@ class Ball(Indicator):
         """Whether the radius is zero."""
         return self.radius == 0.0
 
-    def _value(self, x: Array) -> Value:
+    def _member(self, x: Array, slack: float) -> Array | np.bool:
         # x - c is rounded relative to c, so c belongs to the size of the bound.
-        slack = self._slack(x) * (1.0 + self.radius + float(np.max(np.abs(self.center))))
-        return self._verdict(x, norm(x - self.center)[..., 0] <= self.radius + slack)
+        size = 1.0 + self.radius + float(np.max(np.abs(self.center)))
+        return np.asarray(norm(x - self.center)[..., 0] <= self.radius + slack * size)
 
     def _prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         r = x - self.center
@@ -57,7 +57,7 @@ class Ball(Indicator):
         u = x - t * self.center
         return u * np.maximum(1.0 - quotient(t * self.radius, norm(u)), 0.0)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         # Outside: (radius/|r|) times the projection onto the tangent plane, orthogonal to r.
         r = x - self.center
         length = norm(r)

@@ -101,9 +101,19 @@ class Function(ABC):
 
     # ---------------------------------------------------------------- calls
 
-    def value(self, x: npt.ArrayLike) -> Value:
-        """f(x), of shape ``x.shape[:-1]``; a scalar when x is one point."""
-        return self._value(self._point(x))
+    def value(self, x: npt.ArrayLike, tol: float | None = None) -> Value:
+        """f(x), of shape ``x.shape[:-1]``; a scalar when x is one point.
+
+        Parameters
+        ----------
+        x
+            One point, or a stack of points along the leading axes.
+        tol
+            How far x may be off the set of an indicator, ``tol * (1 + |bound|)`` for each bound; rounding alone
+            by default.
+        """
+        x = self._point(x)
+        return self._value(x) if tol is None else self._value_within(x, float(tol))
 
     __call__ = value
 
@@ -137,15 +147,15 @@ class Function(ABC):
         self._need(self.has_hess, "Hessian", "use a first-order method")
         return self._hess(self._single(x))
 
-    def prox_jac(self, x: npt.ArrayLike, t: float) -> Array:
+    def prox_jac(self, x: npt.ArrayLike, t: npt.ArrayLike) -> Array:
         """Generalized Jacobian of ``prox(., t)`` at the one point x, one element of it: a diagonal or a matrix."""
         self._need(self.has_prox_jac, "Jacobian of its prox", "use a first-order method")
-        return self._prox_jac(self._single(x), self._scalar_step(t))
+        return self._prox_jac(*self._single_and_step(x, t))
 
-    def conj_prox_jac(self, x: npt.ArrayLike, t: float) -> Array:
+    def conj_prox_jac(self, x: npt.ArrayLike, t: npt.ArrayLike) -> Array:
         """Generalized Jacobian of ``conj_prox(., t)`` at the one point x, one element of it."""
         self._need(self.has_prox_jac, "Jacobian of its prox", "use a first-order method")
-        return self._conj_prox_jac(self._single(x), self._scalar_step(t))
+        return self._conj_prox_jac(*self._single_and_step(x, t))
 
     def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
         """Formulas of consecutive runs of coordinates, `size` in all, as kernels read them; None if there are none."""
@@ -175,10 +185,23 @@ class Function(ABC):
 
     __rmul__ = __mul__
 
+    def __add__(self, other: object) -> Function:
+        """Sum, where its prox is known or both have gradients; see `npga.functions.Sum`."""
+        from npga.functions._sums import add
+
+        return add(self, other) if isinstance(other, Function) else NotImplemented
+
+    def __radd__(self, other: object) -> Function:
+        # sum([f, g]) begins with 0.
+        return self if isinstance(other, int | float) and other == 0 else NotImplemented
+
     # ---------------------------------------------------------------- mathematics, written by subclasses
 
     @abstractmethod
     def _value(self, x: Array) -> Value: ...
+
+    def _value_within(self, x: Array, tol: float) -> Value:  # noqa: ARG002
+        return self._value(x)
 
     def _grad(self, x: Array) -> Array:
         raise NotImplementedError
@@ -193,10 +216,10 @@ class Function(ABC):
     def _hess(self, x: Array) -> Array:
         raise NotImplementedError
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         raise NotImplementedError
 
-    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+    def _conj_prox_jac(self, x: Array, t: Step) -> Array:
         jac = self._prox_jac(x / t, 1.0 / t)
         return (1.0 - jac) if jac.ndim == 1 else np.eye(x.size, dtype=jac.dtype) - jac
 
@@ -222,6 +245,13 @@ class Function(ABC):
         if x.ndim != 1:
             raise FunctionError(f"{self!r} got an argument of shape {x.shape}; expected one point; call once per row")
         return x
+
+    def _single_and_step(self, x: npt.ArrayLike, t: npt.ArrayLike) -> tuple[Array, Step]:
+        x = self._single(x)
+        if np.ndim(t) == 0 or np.shape(t) != x.shape:
+            return x, self._scalar_step(t)  # type: ignore[arg-type]
+        x, steps = self._point_and_step(x, t)
+        return x, float(steps[0]) if np.size(steps) == 1 else steps  # type: ignore[index]
 
     def _scalar_step(self, t: float) -> float:
         if np.ndim(t) != 0 or not 0.0 < t < np.inf:
@@ -296,8 +326,13 @@ class Indicator(Function):
 
     is_indicator = True
 
-    def _slack(self, x: Array) -> float:
-        return max(self.TOLERANCE, 16.0 * float(np.finfo(x.dtype).eps))
+    def _member(self, x: Array, slack: float) -> Array | np.bool:
+        """Whether each inequality holds up to slack times (1 + |bound|)."""
+        raise NotImplementedError
 
-    def _verdict(self, x: Array, member: Array | np.bool) -> Value:
+    def _value(self, x: Array) -> Value:
+        return self._value_within(x, self.TOLERANCE)
+
+    def _value_within(self, x: Array, tol: float) -> Value:
+        member = self._member(x, max(tol, 16.0 * float(np.finfo(x.dtype).eps)))
         return np.where(member, x.dtype.type(0.0), x.dtype.type(np.inf))[()]

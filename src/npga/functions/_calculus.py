@@ -116,6 +116,9 @@ class Scaled(_Wrapped):
     def _value(self, x: Array) -> Value:
         return self.weight * self.f.value(x)
 
+    def _value_within(self, x: Array, tol: float) -> Value:
+        return self.weight * self.f.value(x, tol)
+
     def _grad(self, x: Array) -> Array:
         return self.weight * self.f.grad(x)
 
@@ -128,10 +131,10 @@ class Scaled(_Wrapped):
     def _hess(self, x: Array) -> Array:
         return self.weight * self.f.hess(x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return self.f.prox_jac(x, self.weight * t)
 
-    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+    def _conj_prox_jac(self, x: Array, t: Step) -> Array:
         return self.f.conj_prox_jac(x / self.weight, t / self.weight)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
@@ -178,6 +181,9 @@ class Shifted(_Wrapped):
     def _value(self, x: Array) -> Value:
         return self.f.value(x - self.center)
 
+    def _value_within(self, x: Array, tol: float) -> Value:
+        return self.f.value(x - self.center, tol)
+
     def _grad(self, x: Array) -> Array:
         return self.f.grad(x - self.center)
 
@@ -190,19 +196,20 @@ class Shifted(_Wrapped):
     def _hess(self, x: Array) -> Array:
         return self.f.hess(x - self.center)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return self.f.prox_jac(x - self.center, t)
 
-    def _conj_prox_jac(self, x: Array, t: float) -> Array:
+    def _conj_prox_jac(self, x: Array, t: Step) -> Array:
         return self.f.conj_prox_jac(x - t * self.center, t)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
         """Those of f, translated."""
         forms = self.f.kernel(size)
-        if forms is None or isinstance(self.center, float):
-            return None if forms is None else tuple(form.shifted(self.center) for form in forms)
-        own = np.split(self.center, np.cumsum([form.size for form in forms])[:-1])
-        return tuple(form.shifted(center) for form, center in zip(forms, own, strict=True))
+        if forms is None:
+            return None
+        centers = np.split(np.broadcast_to(self.center, size), np.cumsum([form.size for form in forms])[:-1])
+        moved = [form.shifted(center) for form, center in zip(forms, centers, strict=True)]
+        return None if None in moved else tuple(form for form in moved if form is not None)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Translate of ``f.astype(dtype)``."""

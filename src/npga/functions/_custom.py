@@ -181,7 +181,7 @@ class Custom(Function):
     def _hess(self, x: Array) -> Array:
         return self._call("hess", x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return self._call("prox_jac", x, t)
 
     def _ask(self, role: str, x: Array, steps: tuple[Step, ...], shape: tuple[int, ...]) -> Array:

@@ -80,7 +80,7 @@ class ElasticNet(Elementwise):
     def _hess(self, x: Array) -> Array:
         return filled(self.l2, x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return (np.abs(x) > t * self.l1).astype(x.dtype) / (1.0 + t * self.l2)
 
     def _kernel(self, size: int) -> KernelForm:

@@ -69,7 +69,7 @@ class Huber(Elementwise):
     def _hess(self, x: Array) -> Array:
         return self.weight * (np.abs(x - self.center) <= self.delta).astype(x.dtype)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         s = t * self.weight
         inside = (np.abs(x - self.center) <= (1.0 + s) * self.delta).astype(x.dtype)
         return 1.0 - s / (1.0 + s) * inside

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Array, Indicator, Step, Value
+from npga.functions._base import Array, Indicator, Step
 from npga.functions._elementwise import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Parameter, parameter, require
@@ -28,11 +28,10 @@ class _Interval(Indicator, Elementwise):
         lo, hi = self._bounds
         return bool(np.all(np.equal(lo, hi)))
 
-    def _value(self, x: Array) -> Value:
+    def _member(self, x: Array, slack: float) -> Array | np.bool:
         lo, hi = self._bounds
-        slack = self._slack(x)
         member = (x >= lo - slack * (1.0 + np.abs(lo))) & (x <= hi + slack * (1.0 + np.abs(hi)))
-        return self._verdict(x, member.all(axis=-1))
+        return np.asarray(member.all(axis=-1))
 
     def _prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.clip(x, *self._bounds)
@@ -41,7 +40,7 @@ class _Interval(Indicator, Elementwise):
         lo, hi = self._bounds
         return np.asarray(x - np.clip(x, t * lo, t * hi))
 
-    def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         lo, hi = self._bounds
         return ((lo < x) & (x < hi)).astype(x.dtype)
 
@@ -133,3 +132,26 @@ class LessEqual(_Interval):
     @property
     def _bounds(self) -> tuple[Parameter, Parameter]:
         return -np.inf, self.b
+
+
+class GreaterEqual(_Interval):
+    """Indicator of the orthant z >= b: the coupling constraint of a demand that must be met.
+
+    Parameters
+    ----------
+    b
+        Lower bound: a vector, or one number for all coordinates.
+    """
+
+    kind = "greater_equal"
+    names = ("b",)
+    _shifted = ("b",)
+
+    b: Parameter
+
+    def __init__(self, b: npt.ArrayLike) -> None:
+        self._store(b=parameter("GreaterEqual", "b", b))
+
+    @property
+    def _bounds(self) -> tuple[Parameter, Parameter]:
+        return self.b, np.inf

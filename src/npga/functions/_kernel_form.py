@@ -13,6 +13,10 @@ Sums over coordinates, phi(x) with r = x - c and the letters a, b, c one number 
     KINKED     max(a r, b r),  a <= b
     INTERVAL   0 for a <= x <= b, else infinity
     LOGISTIC   b ln(1 + exp(-a r)),  a = -1 or +1
+    NEG_LOG    -a ln r for r > 0, else infinity
+    ENTROPY    a r ln r for r >= 0, else infinity
+
+    The prox u = c + v of the last two, with s = t a and y = x - c: v (v - y) = s, v > 0, and v + s (1 + ln v) = y.
 
 Functions of all coordinates together, r = x - c, `a` a number:
 
@@ -25,6 +29,13 @@ Functions with a matrix K and a vector v (a number: the same in all rows), r = x
 
     QUADRATIC        a (r.K r/2 + v.r)
     LEAST_SQUARES    (a/2) |K r - v|^2
+
+A function of any kind plus a quadratic, cut off at bounds (`inner` is its form, `tilt` q, `ridge` d, `lo`, `hi`):
+
+    BENT       inner(x) + q.x + sum_j (d_j/2) x_j^2 for lo <= x <= hi, else infinity
+
+    Its prox is clip(prox_{s inner}((x - t q)/(1 + t d)), lo, hi), s = t/(1 + t d); finite bounds, and numbers d that
+    differ, go with sums over coordinates only.
 """
 
 from __future__ import annotations
@@ -50,12 +61,15 @@ class Kind(IntEnum):
     KINKED = 5
     INTERVAL = 6
     LOGISTIC = 7
+    NEG_LOG = 8
+    ENTROPY = 9
     NORM = 16
     GROUPS = 17
     BALL = 18
     SIMPLEX = 19
     QUADRATIC = 32
     LEAST_SQUARES = 33
+    BENT = 48
 
     @property
     def is_separable(self) -> bool:
@@ -65,7 +79,7 @@ class Kind(IntEnum):
     @property
     def has_matrix(self) -> bool:
         """Whether the formula holds a matrix and a vector."""
-        return self >= Kind.QUADRATIC
+        return self in (Kind.QUADRATIC, Kind.LEAST_SQUARES)
 
 
 # Which of a and b a factor w > 0 multiplies: both slopes of a kink, but not the threshold of a Huber loss. Indicators
@@ -77,6 +91,8 @@ _SCALED = {
     Kind.HUBER: "a",
     Kind.KINKED: "ab",
     Kind.LOGISTIC: "b",
+    Kind.NEG_LOG: "a",
+    Kind.ENTROPY: "a",
     Kind.NORM: "a",
     Kind.GROUPS: "a",
     Kind.QUADRATIC: "a",
@@ -100,6 +116,8 @@ class KernelForm:
         Index arrays of a GROUPS form.
     matrix, vector
         K and v of a form with a matrix.
+    inner, tilt, ridge, lo, hi
+        What a BENT form is made of.
     """
 
     kind: Kind
@@ -110,6 +128,11 @@ class KernelForm:
     groups: tuple[Array, ...] = ()
     matrix: Matrix = None
     vector: Parameter = 0.0
+    inner: KernelForm | None = None
+    tilt: Parameter = 0.0
+    ridge: Parameter = 0.0
+    lo: Parameter = -np.inf
+    hi: Parameter = np.inf
 
     def __post_init__(self) -> None:
         if self.kind not in Kind.__members__.values():
@@ -125,9 +148,14 @@ class KernelForm:
 
     def scaled(self, weight: float) -> KernelForm:
         """Form of the multiple, weight times the function."""
+        if self.inner is not None:
+            inner = self.inner.scaled(weight)
+            return replace(self, inner=inner, tilt=weight * self.tilt, ridge=weight * self.ridge)
         return replace(self, **{letter: weight * getattr(self, letter) for letter in _SCALED.get(self.kind, "")})
 
-    def shifted(self, center: Parameter) -> KernelForm:
-        """Form of the translate, x -> f(x - center)."""
+    def shifted(self, center: Parameter) -> KernelForm | None:
+        """Form of the translate, x -> f(x - center); None for a bent one, whose quadratic would leave a constant."""
+        if self.inner is not None:
+            return None
         letters = "ab" if self.kind == Kind.INTERVAL else "c"
         return replace(self, **{letter: center + getattr(self, letter) for letter in letters})

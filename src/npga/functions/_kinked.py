@@ -35,7 +35,7 @@ class _Kinked(Elementwise):
     def _conj_prox(self, x: Array, t: Step) -> Array:
         return np.clip(x - t * self._kink, self._left, self._right)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         r = x - self._kink
         return ((r < t * self._left) | (r > t * self._right)).astype(x.dtype)
 

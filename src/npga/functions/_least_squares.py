@@ -100,7 +100,7 @@ class LeastSquares(Function):
     def _hess(self, x: Array) -> Array:  # noqa: ARG002
         return self.weight * dense(self.M.T @ self.M)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         # The prox is affine with a symmetric linear part; the constant is its value at the origin.
         origin = np.zeros((1, x.size), dtype=x.dtype)
         return self._prox(np.eye(x.size, dtype=x.dtype), t) - self._prox(origin, t)

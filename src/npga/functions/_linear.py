@@ -39,7 +39,7 @@ class Zero(Elementwise):
     def _hess(self, x: Array) -> Array:
         return np.zeros_like(x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.ones_like(x)
 
     def _kernel(self, size: int) -> KernelForm:
@@ -89,7 +89,7 @@ class Linear(Elementwise):
     def _hess(self, x: Array) -> Array:
         return np.zeros_like(x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.ones_like(x)
 
     def _kernel(self, size: int) -> KernelForm:

@@ -68,7 +68,7 @@ class Logistic(Elementwise):
     def _hess(self, x: Array) -> Array:
         return np.asarray(self.weight * expit(x) * expit(-x))
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return 1.0 / (1.0 + t * self._hess(self._prox(x, t)))
 
     def _kernel(self, size: int) -> KernelForm:

@@ -63,8 +63,8 @@ class L2(Function):
     def _conj_prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return x * np.minimum(quotient(self.weight, norm(x)), 1.0)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
-        return shrink_jacobian(x, t * self.weight)
+    def _prox_jac(self, x: Array, t: Step) -> Array:
+        return shrink_jacobian(x, float(t) * self.weight)
 
     def _kernel(self, size: int) -> KernelForm:
         return KernelForm(Kind.NORM, size, a=self.weight)
@@ -137,7 +137,7 @@ class GroupL2(Function):
         factors = np.minimum(quotient(self.weight, self._norms(x)), 1.0)
         return x * factors[..., self._labels]
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         jac = np.zeros((x.size, x.size), dtype=x.dtype)
         steps = np.broadcast_to(t * self.weight, len(self.groups))
         for group, s in zip(self.groups, steps, strict=True):

@@ -105,7 +105,7 @@ class Quadratic(Function):
     def _hess(self, x: Array) -> Array:  # noqa: ARG002
         return dense(self.Q)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         # The prox is affine with symmetric linear part: its rows are the resolvent of the unit vectors.
         identity = np.eye(x.size, dtype=x.dtype)
         return self._prox(identity + t * self.q, t)

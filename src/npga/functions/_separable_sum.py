@@ -127,6 +127,9 @@ class SeparableSum(Function):
     def _value(self, x: Array) -> Value:
         return sum(part.value(x[..., block]) for part, block in self._blocks())
 
+    def _value_within(self, x: Array, tol: float) -> Value:
+        return sum(part.value(x[..., block], tol) for part, block in self._blocks())
+
     def _grad(self, x: Array) -> Array:
         return np.concatenate([part.grad(x[..., block]) for part, block in self._blocks()], axis=-1)
 
@@ -139,17 +142,15 @@ class SeparableSum(Function):
     def _hess(self, x: Array) -> Array:
         return _diagonal([part.hess(x[block]) for part, block in self._blocks()])
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
-        return _diagonal([part.prox_jac(x[block], t) for part, block in self._blocks()])
+    def _prox_jac(self, x: Array, t: Step) -> Array:
+        return _diagonal([part.prox_jac(x[block], _own(t, block)) for part, block in self._blocks()])
 
-    def _conj_prox_jac(self, x: Array, t: float) -> Array:
-        return _diagonal([part.conj_prox_jac(x[block], t) for part, block in self._blocks()])
+    def _conj_prox_jac(self, x: Array, t: Step) -> Array:
+        return _diagonal([part.conj_prox_jac(x[block], _own(t, block)) for part, block in self._blocks()])
 
     def _with_step(self, method: Callable[[Function], Callable[[Array, Step], Array]], x: Array, t: Step) -> Array:
-        per_coordinate = not isinstance(t, float) and t.shape[-1] > 1
-        steps = (t[..., block] if per_coordinate else t for _, block in self._blocks())  # type: ignore[index]
         return np.concatenate(
-            [method(part)(x[..., block], s) for (part, block), s in zip(self._blocks(), steps, strict=True)],
+            [method(part)(x[..., block], _own(t, block)) for part, block in self._blocks()],
             axis=-1,
         )
 
@@ -166,6 +167,11 @@ class SeparableSum(Function):
         shown = ", ".join(f"{part!r} on {size}" for part, size in zip(self.parts[:3], self.sizes[:3], strict=True))
         more = len(self.parts) - 3
         return f"SeparableSum({shown}{f', and {more} more' if more > 0 else ''})"
+
+
+def _own(t: Step, block: slice) -> Step:
+    """The steps of a block: its slice of one step per coordinate, or what serves all of them."""
+    return t if isinstance(t, float) or t.shape[-1] == 1 else t[..., block]
 
 
 def _diagonal(blocks: list[Array]) -> Array:

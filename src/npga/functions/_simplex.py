@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Array, Function, Indicator, Step, Value
+from npga.functions._base import Array, Function, Indicator, Step
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import positive, scalar, show
 
@@ -28,16 +28,15 @@ class Simplex(Indicator):
     def __init__(self, total: float = 1.0) -> None:
         self._set(total=scalar("Simplex", "total", positive("Simplex", "total", total)))
 
-    def _value(self, x: Array) -> Value:
-        slack = self._slack(x)
+    def _member(self, x: Array, slack: float) -> Array | np.bool:
         sums = np.abs(x.sum(axis=-1) - self.total) <= slack * (1.0 + self.total)
-        return self._verdict(x, sums & (x >= -slack).all(axis=-1))
+        return np.asarray(sums & (x >= -slack).all(axis=-1))
 
     def _prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         shifted, theta = self._threshold(x)
         return np.asarray(np.maximum(shifted - theta, 0.0))
 
-    def _prox_jac(self, x: Array, t: float) -> Array:  # noqa: ARG002
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         # On the support S the projection subtracts the mean: I_S - 1_S 1_S^T/|S|.
         shifted, theta = self._threshold(x)
         support = (shifted > theta).astype(x.dtype)

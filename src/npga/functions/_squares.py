@@ -49,7 +49,7 @@ class _Square(Elementwise):
     def _hess(self, x: Array) -> Array:
         return filled(self.weight, x)
 
-    def _prox_jac(self, x: Array, t: float) -> Array:
+    def _prox_jac(self, x: Array, t: Step) -> Array:
         return filled(1.0 / (1.0 + t * self.weight), x)
 
     def _kernel(self, size: int) -> KernelForm:

@@ -207,10 +207,20 @@ class Problem:
                 "node (an agent without variables, A of shape (p, 0), can fill a node that only passes messages on)"
             )
 
-    def objective(self, x: ArrayLike | Sequence[ArrayLike]) -> float:
-        """sum_i f_i(x_i) + g_i(x_i) + h(sum_i A_i x_i); infinite outside the domains of g and h."""
+    def objective(self, x: ArrayLike | Sequence[ArrayLike], tol: float | None = None) -> float:
+        """sum_i f_i(x_i) + g_i(x_i) + h(sum_i A_i x_i); infinite outside the domains of g and h.
+
+        Parameters
+        ----------
+        x
+            A (d,) array or one array for each agent.
+        tol
+            How far x may be off the constraints: an indicator among g and h counts as met where each of its bounds
+            is, up to ``tol * (1 + |bound|)``. Rounding alone is allowed by default, which the x of a run stopped at a
+            residual of 1e-8 does not meet.
+        """
         x = self.join(x)
-        return float(self.f(x) + self.g(x) + self.h(self.A.apply(x).sum(axis=0)))
+        return float(self.f(x) + self.g.value(x, tol) + self.h.value(self.A.apply(x).sum(axis=0), tol))
 
     def kkt(self, x: ArrayLike | Sequence[ArrayLike], lam: ArrayLike) -> Residual:
         """Scale-free residual of the optimality conditions at (x, mean of lam); see `npga.problem.residual`."""
