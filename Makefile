@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: run test test-slow bench suite lint format clean
+.PHONY: core run test test-slow bench suite lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -15,6 +15,9 @@ $(VENV)/.installed-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
+
+core:  ## build the compiled core now (it is built when it is first needed, too)
+	$(PYTHON) src/npga/solver/core/_build.py
 
 run: $(VENV)/.installed-all  ## the paper's experiments: tables, figures and a summary in out/ (RUN_ARGS: see npga reproduce --help)
 	$(BIN)/npga reproduce --out $(OUT) $(RUN_ARGS)

@@ -17,7 +17,7 @@ import numpy as np
 import npga
 from cases import CASES, LASSO, RIDGE
 from npga import functions as fn
-from npga.solver import batch
+from npga.solver import method_for
 
 TOLERANCE = 1e-6
 
@@ -45,17 +45,17 @@ def time_to_tolerance(name, repeats):
 
 
 def _search(problem, network, steps, star):
-    """Steps by 256 short runs side by side."""
+    """Steps by 256 short runs, of which the better ones go on."""
     rng = np.random.default_rng(0)
     factors = 10.0 ** rng.uniform([-0.5, -1.0, -0.7], [0.3, 2.0, 0.1], (256, 3))
     combos = [replace(steps, alpha=2.0 * a, beta=steps.beta * b, gamma=c) for a, b, c in factors]
-    runs = batch(problem, network, npga.version("extra"), combos)
+    methods = [method_for(problem, network, npga.version("extra"), own) for own in combos]
+    runs = [(method, method.start(*problem.start())) for method in methods]
     for count, keep in ((100, 64), (300, 16), (1000, 4)):
-        runs.advance(count)
-        order = np.argsort(np.nan_to_num(runs.gaps(star), nan=np.inf, posinf=np.inf))[:keep]
-        runs.keep(order)
-        combos = [combos[k] for k in order]
-    return combos[0]
+        runs = [(method, method.advance(state, count)) for method, state in runs]
+        gaps = [np.linalg.norm(np.nan_to_num(state.x - star, nan=np.inf)) for _, state in runs]
+        runs = [runs[k] for k in np.argsort(gaps)[:keep]]
+    return runs[0][0].steps
 
 
 def _cvxpy(problem, star, repeats):

@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from dataclasses import replace
 
-import numba
 import numpy as np
 
 import npga
 from baselines import Jax, Naive
 from cases import CASES, Case, traffic
-from npga.solver import Npga, batch, method_for
+from npga.solver import Npga, method_for
 from timing import Contender, Continued, Reader, race
 
 EXTRA = npga.version("extra")
@@ -37,10 +34,8 @@ def compare(case, repeats, seconds):
     except ImportError as error:
         notes.append(f"JAX is not installed ({error})")
     compiled = {}
-    for threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
-        numba.set_num_threads(threads)
-        compiled[threads] = method_for(problem, network, EXTRA, steps, "compiled")
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    for threads in sorted({1, os.cpu_count()}):
+        compiled[threads] = on_threads(threads, problem, network, steps)
     for threads, method in compiled.items():
         if threads == 1 or method.order.threads > 1:
             contenders[f"ours-{threads}"] = Continued(method)
@@ -60,6 +55,15 @@ def compare(case, repeats, seconds):
     return row
 
 
+def on_threads(threads, problem, network, steps):
+    """The compiled method with so many threads."""
+    os.environ["NPGA_THREADS"] = str(threads)
+    try:
+        return method_for(problem, network, EXTRA, steps, "compiled")
+    finally:
+        del os.environ["NPGA_THREADS"]
+
+
 def _check(contenders, naive, method, zero):
     """All run the same iteration: after three of them the iterates agree."""
     x, lam = naive.run(3)
@@ -68,29 +72,6 @@ def _check(contenders, naive, method, zero):
     assert np.allclose(state.lam, lam, rtol=1e-10, atol=1e-13)
     if "jax" in contenders:
         assert np.isclose(contenders["jax"](3), lam.sum(), rtol=1e-6, atol=1e-9)
-
-
-def tuning(repeats, seconds):
-    """Combination-iterations per second at S, 512 combinations together and one after another."""
-    problem, network, steps = CASES["S"].build()
-    grid = np.random.default_rng(0).uniform(0.3, 1.0, (512, 3))
-    combos = [replace(steps, alpha=steps.alpha * a, beta=steps.beta * b, gamma=c) for a, b, c in grid]
-    together = batch(problem, network, EXTRA, combos, path="lanes")
-    compiled, plain = (
-        method_for(problem, network, EXTRA, combos[0], "compiled"),
-        Npga(problem, network, EXTRA, combos[0]),
-    )
-    found = race(
-        [
-            Contender("together", together.advance),
-            Contender("one after another", Continued(compiled)),
-            Contender("vectorised", Continued(plain)),
-        ],
-        repeats,
-        seconds,
-    )
-    rates = {name: (512 if name == "together" else 1) / row["best"] for name, row in found.items()}
-    return {"combination-iterations per second": rates, "ratio": rates["together"] / rates["one after another"]}
 
 
 def tracing(repeats):
@@ -129,9 +110,7 @@ def growth(repeats, seconds):
         curves = {"ours": [], "vectorised": []}
         for case in cases:
             problem, network, steps = case.build()
-            numba.set_num_threads(1)
-            ours, plain = method_for(problem, network, EXTRA, steps, "compiled"), Npga(problem, network, EXTRA, steps)
-            numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+            ours, plain = on_threads(1, problem, network, steps), Npga(problem, network, EXTRA, steps)
             runs = {"ours": ours, "vectorised": plain}
             found = race([Contender(k, Continued(m)) for k, m in runs.items()], repeats, seconds)
             for kind in curves:
@@ -171,23 +150,23 @@ import npga
 imported = time.perf_counter() - begun
 import sys; sys.path.insert(0, "benchmarks")
 from cases import CASES
-problem, network, steps = CASES["S"].build()
-begun = time.perf_counter()
-result = npga.solve(problem, network, "extra", steps, max_iters=1000)
+problem, network, steps = CASES[{case!r}].build()
+begun, used = time.perf_counter(), time.process_time()
+result = npga.solve(problem, network, "extra", steps, tol=None, max_iters={iterations})
 assert result.path == "compiled"
-print(imported, time.perf_counter() - begun)
+print(imported, time.perf_counter() - begun, time.process_time() - used, time.process_time())
 """
 
 
 def start_up():
-    """Seconds of `import npga`, and of the first solve in a fresh process, without and with a cache of kernels."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [[float(word) for word in _python(FIRST_SOLVE, NUMBA_CACHE_DIR=folder).split()] for _ in range(4)]
-    return {
-        "import": min(row[0] for row in rows),
-        "first solve, cold": rows[0][1],
-        "first solve, warm": min(row[1] for row in rows[1:]),
-    }
+    """Seconds of `import npga`, and of the first solve in a fresh process, on one thread (S) and on several (M2)."""
+    out = {}
+    for case, iterations in (("S", 1000), ("M2", 10)):
+        code = FIRST_SOLVE.format(case=case, iterations=iterations)
+        rows = [[float(word) for word in _python(code).split()] for _ in range(4)]
+        best = [min(column) for column in zip(*rows, strict=True)]
+        out[case] = dict(zip(("import", "first solve", "processor time", "whole process"), best, strict=True))
+    return out
 
 
 def _python(code, **environment):

@@ -41,8 +41,6 @@ def main():
 
 def extras(results, repeats, seconds, quick):
     """Everything that is not a row of the table."""
-    results["tuning"] = measurements.tuning(repeats, seconds)
-    print("tuning", json.dumps(results["tuning"]), flush=True)
     results["tracing"] = measurements.tracing(repeats)
     print("tracing", json.dumps(results["tracing"]), flush=True)
     results["start-up"] = measurements.start_up()

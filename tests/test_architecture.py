@@ -68,7 +68,19 @@ def test_every_public_name_is_documented_and_exists():
         _ = npga.slove
 
 
-HEAVY = ("numba", "networkx", "cvxpy", "matplotlib", "pandas", "sklearn", "rich", "mpi4py", "grpc", "typer", "scipy")
+HEAVY = (
+    "networkx",
+    "cvxpy",
+    "matplotlib",
+    "pandas",
+    "sklearn",
+    "rich",
+    "mpi4py",
+    "grpc",
+    "typer",
+    "scipy",
+    "pydantic",
+)
 
 
 def test_import_loads_nothing_heavy():

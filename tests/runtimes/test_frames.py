@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 
 import npga
 from npga.errors import InputError
-from npga.runtimes import BadMessage, Hello, Kind, Layout, PeerLost
+from npga.runtimes import BadMessage, ExitCode, Hello, Kind, Layout, PeerLost
+from npga.runtimes._faults import Farewell, Reason, exit_code, farewell_of, printable
 from npga.runtimes._link import run_number
-from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_text, unpack, unpack_hello
+from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_bytes, unpack, unpack_hello
 
 FLOAT = np.dtype(np.float64)
 
@@ -83,11 +86,39 @@ def test_a_vector_that_the_header_does_not_promise_is_not_sent(wrong):
         FORM.payloads({3: np.zeros(4), 5: wrong})
 
 
-def test_a_farewell_carries_its_reason():
-    with pytest.raises(PeerLost, match="lost agent 3: the disk is full"):
-        unpack(pack_text(7, 3, Kind.BYE, "the disk is full"), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+def test_a_farewell_carries_a_code_an_agent_and_a_round_and_is_passed_on_as_it_is():
+    bye = Farewell(Reason.SLOW, 5, 17)
+    with pytest.raises(PeerLost, match="lost agent 3: it gave up waiting for agent 5 in round 17") as caught:
+        unpack(pack_bytes(7, 3, Kind.BYE, bye.pack()), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+    assert farewell_of(caught.value, 0, 18) == bye
     with pytest.raises(BadMessage, match="replayed, or another job"):
-        unpack(pack_text(8, 3, Kind.BYE, "the disk is full"), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(pack_bytes(8, 3, Kind.BYE, bye.pack()), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+
+
+@pytest.mark.parametrize("error", [InputError("secret 3.14"), OSError(28, "secret"), RuntimeError("secret"), None])
+def test_no_words_of_an_error_are_in_a_farewell(error):
+    bye = farewell_of(error, 4, 9)
+    assert len(bye.pack()) == 13
+    assert Farewell.read(bye.pack()) == bye
+    assert "secret" not in bye.sentence
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_farewell(payload):
+    assert Farewell.read(payload).sentence
+
+
+def test_codes_say_whether_to_try_again():
+    assert exit_code(PeerLost("agent 1", "gone")) == ExitCode.TRY_AGAIN
+    assert exit_code(BadMessage("agent 1", "its p differs")) == ExitCode.REFUSED
+    assert exit_code(PeerLost("agent 1", "", Farewell(Reason.REFUSED, 2, 3))) == ExitCode.REFUSED
+    assert exit_code(InputError("no such file")) == ExitCode.BAD_INPUT
+    assert exit_code(OSError(28, "full")) == exit_code(ZeroDivisionError()) == ExitCode.FAILED
+
+
+def test_words_from_elsewhere_are_cut_and_stripped():
+    assert printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
+    assert len(printable("x" * 10_000)) < 200
 
 
 def hello(party=0, **changes):
@@ -99,7 +130,7 @@ def hello(party=0, **changes):
 
 def test_hellos_come_back_and_make_a_new_number_for_every_run():
     first, second = hello(), hello(1)
-    assert Hello.read(unpack_hello(pack_text(0, 0, Kind.HELLO, first.text()), "agent 0"), "agent 0") == first
+    assert Hello.read(unpack_hello(pack_bytes(0, 0, Kind.HELLO, first.text().encode()), "agent 0"), "agent 0") == first
     assert run_number(first, second) == run_number(second, first)
     assert run_number(first, second) != run_number(hello(), second)
 
@@ -110,7 +141,7 @@ def test_hellos_come_back_and_make_a_new_number_for_every_run():
         ({"p": 5}, "its p is 5 and here it is 4"),
         ({"dtype": "float32"}, "its dtype is float32"),
         ({"job": "e"}, "compare the shared parts of job.toml"),
-        ({"protocol": 2}, "same release"),
+        ({"protocol": 99}, "same release"),
         ({"checkpoint_rounds": 8}, "same rounds"),
         ({"agents": (2,)}, r"party 1 with agents \[2\]"),
     ],
@@ -121,7 +152,16 @@ def test_a_neighbour_that_is_about_to_run_something_else_is_refused(changes, wor
         hello().agree(hello(1, **changes), 1, layout)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"party": 1}', '{"agents": 3, "checkpoints": []}'])
+def odd_hellos():
+    good = json.loads(hello().text())
+    changes = [
+        {"party": -1}, {"party": "0"}, {"agents": 3}, {"agents": ["0"]}, {"p": 4.5}, {"p": 10**400}, {"job": 7},
+        {"job": "x" * 10_000}, {"release": "\x1b[2J"}, {"clock": "now"}, {"dtype": None}, {"more": 1}, {"nonce": []},
+    ]  # fmt: skip
+    return [json.dumps(good | change) for change in changes] + [json.dumps({**good, "clock": float("nan")})]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"party": 1}', '{"agents": 3}', "null", "[" * 5000, *odd_hellos()])
 def test_a_hello_that_cannot_be_read_is_refused(text):
     with pytest.raises(BadMessage, match="cannot be read"):
         Hello.read(text, "agent 1")

@@ -13,7 +13,7 @@ import pytest
 import npga
 from helpers.families import VERSIONS
 from helpers.rehearsal import HERE, finish, free_addresses, instance, make_job, solution, start
-from npga.runtimes import launch, read_job, write_job
+from npga.runtimes import ExitCode, launch, read_job, write_job
 from npga.runtimes._wire import HEADER_SIZE
 
 ITERATIONS = 30
@@ -96,11 +96,11 @@ def test_keys_are_private_and_neighbours_without_an_address_are_refused(tmp_path
     for party in job.parties:
         assert stat.S_IMODE(party.key.stat().st_mode) == 0o600
     code, said = finish([start("-m", "npga.runtimes.net", path, "--party", 0)], 20)[0]
-    assert code == 1
+    assert code == ExitCode.BAD_INPUT
     assert "without an address" in said
     job.parties[0].key.chmod(0o644)
     code, said = finish([start("-m", "npga.runtimes.net", path, "--party", 0)], 20)[0]
-    assert code == 1
+    assert code == ExitCode.BAD_INPUT
     assert "chmod 600" in said
 
 
@@ -128,6 +128,6 @@ def test_a_missing_file_is_named(tmp_path, missing):
     victim = tmp_path / ("certificates/1.crt" if missing == "certificate" else "private/agent0.npz")
     victim.unlink()
     code, said = finish([start("-m", "npga.runtimes.net", path, "--party", 0)], 20)[0]
-    assert code == 1
+    assert code == ExitCode.BAD_INPUT
     assert victim.name in said
     assert "Traceback" not in said

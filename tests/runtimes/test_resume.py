@@ -11,7 +11,7 @@ import pytest
 import npga
 from helpers.rehearsal import finish, make_job, solution, start_hostile, start_party
 from npga.errors import InputError
-from npga.runtimes import launch, read_job
+from npga.runtimes import ExitCode, launch, read_job
 from npga.runtimes._saved_state import SavedStates
 from npga.solver import State
 
@@ -25,7 +25,7 @@ def test_kill_one_of_thirteen_and_resume(tmp_path, version):
     villain = start_hostile(path, 7, out, "--fault", "kill", "--at", at)
     said = finish([start_party(path, k, out) for k in range(13) if k != 7], 60)
     assert finish([villain], 10)[0][0] == -9
-    assert all(code == 1 and "lost agent 7" in words for code, words in said), said
+    assert all(code == ExitCode.TRY_AGAIN and "lost agent 7" in words for code, words in said), said
     done = launch(path, "grpc", out, resume=True)
     rows = [json.loads((out / f"party{k}.json").read_text()) for k in range(13)]
     begun = {row["resumed_from"] for row in rows}
@@ -89,7 +89,7 @@ def test_an_unfinished_run_is_not_overwritten_by_accident(tmp_path):
 def test_a_party_that_forgets_to_resume_stops_everyone(tmp_path):
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=100, checkpoint_rounds=30)
     said = finish([start_party(path, k, tmp_path / f"out{k}", *(["--resume"] if k else [])) for k in range(3)], 40)
-    assert all(code == 1 and "start all with --resume, or none" in words for code, words in said), said
+    assert all(code == ExitCode.BAD_INPUT and "start all with --resume, or none" in words for code, words in said), said
 
 
 def test_checkpoints_closer_than_the_diameter_are_refused(tmp_path):

@@ -13,12 +13,9 @@ from test_recursion import network_for, with_tame_c
 import npga
 from helpers.families import VERSIONS, random_problem, tame_steps
 from npga import functions as fn
-from npga.solver import Npga, _compiled
+from npga.solver import Npga, _compiled, _packing, _schedules
 from npga.solver._compiled import CompiledNpga
-from npga.solver.kernels import _pace, _plan, _schedule
-from npga.solver.kernels._pace import Pace
-from npga.solver.kernels._schedule import Agents, Panels, schedule_for
-from npga.solver.kernels._team import together
+from npga.solver._schedules import Agents, Pace, Panels, schedule_for, together
 
 SCHEDULES = {
     "agents": lambda plan: Agents(plan, 1),
@@ -31,8 +28,8 @@ SCHEDULES = {
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    monkeypatch.setattr(_plan, "_GROUP_BYTES", 400)
-    monkeypatch.setattr(_pace, "_RETRY", 3)
+    monkeypatch.setattr(_packing, "_GROUP_BYTES", 400)
+    monkeypatch.setattr(_schedules, "_RETRY", 3)
 
 
 @pytest.mark.usefixtures("small_groups")
@@ -84,7 +81,7 @@ def plan_for(n, p, d, h=None, order="C"):
     rng = np.random.default_rng(0)
     agents = [npga.Agent(np.asarray(rng.random((p, d)), order=order), fn.SquaredNorm()) for _ in range(n)]
     problem = npga.Problem(agents, h or fn.Equality(0.0))
-    return _plan.Plan(problem, npga.Network.ring(n), npga.version("extra"), npga.Steps(0.1, 0.1))
+    return _packing.Plan(problem, npga.Network.ring(n), npga.version("extra"), npga.Steps(0.1, 0.1))
 
 
 def test_the_schedule_follows_the_sizes():
@@ -108,7 +105,7 @@ def test_large_matrices_by_panels(order):
 
 def test_pace_prefers_what_is_faster_and_looks_again(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_pace.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_schedules.time, "perf_counter", lambda: clock[0])
     cost = {True: 0.02, False: 0.01}
     ran, ends = [], []
 
@@ -147,6 +144,6 @@ def test_teams_work_in_a_forked_child():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_numba_threads_are_respected(monkeypatch):
-    monkeypatch.setattr(_schedule.numba, "get_num_threads", lambda: 1)
+def test_the_number_of_threads_can_be_limited(monkeypatch):
+    monkeypatch.setenv("NPGA_THREADS", "1")
     assert schedule_for(plan_for(4, 8000, 40)).threads == 1

@@ -57,7 +57,7 @@ def test_leaps_stop_where_single_records_do(stop):
 
 
 def test_leaps_really_pass_over_records(monkeypatch):
-    from npga.solver._compiled_meter import CompiledMeter
+    from npga.solver._compiled import CompiledMeter
 
     rows = []
     sweep = CompiledMeter._sweep

@@ -24,7 +24,7 @@ OPTIONAL = {
     "mpi4py": ("mpi", "agents on MPI ranks"),
     "grpcio": ("net", "agents at different organisations"),
 }
-REQUIRED = ("numpy", "scipy", "networkx", "numba")
+REQUIRED = ("numpy", "scipy", "networkx")
 
 
 def register(app: typer.Typer) -> None:
@@ -116,6 +116,10 @@ def _packages() -> list[dict[str, Any]]:
         found = installed_version(name)
         hint = f"optional, for {purpose}: pip install '{'npga[' + extra + ']' if extra != 'sklearn' else name}'"
         rows.append({"what": name, "ok": True if found else None, "detail": found or hint})
+    from npga.solver import core_status
+
+    compiled, which = core_status()
+    rows.append({"what": "compiled core", "ok": True if compiled else None, "detail": which})
     mpiexec = shutil.which("mpiexec")
     rows.append({"what": "mpiexec", "ok": True if mpiexec else None, "detail": mpiexec or "optional, for MPI: an MPI"})
     return rows

@@ -90,7 +90,7 @@ def check(
         said, trouble = process.communicate()
         findings: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
         for finding in findings:
-            mark = "ok " if finding["ok"] else "BAD"
+            mark = "BAD" if not finding["ok"] else "!! " if finding["warning"] else "ok "
             typer.echo(f"{mark}  party {finding['party']}  {finding['subject']}: {finding['detail']}")
         if process.returncode and all(finding["ok"] for finding in findings):
             typer.echo(f"BAD  party {k}  {trouble.strip().splitlines()[-1:]}")

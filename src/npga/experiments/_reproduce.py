@@ -33,8 +33,8 @@ Progress = Callable[[int, int, str], None]
 Say = Callable[[str], None]
 
 # One thread for each process: the runs are many and small, and sums then do not depend on the number of cores.
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_DEPENDENCIES = ("numpy", "scipy", "networkx", "numba", "matplotlib")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPGA_THREADS")
+_DEPENDENCIES = ("numpy", "scipy", "networkx", "matplotlib")
 _HEARTBEAT = 10.0  # seconds after which `progress` is called although nothing has finished
 
 

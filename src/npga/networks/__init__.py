@@ -9,9 +9,11 @@ This room owns everything about the network and nothing about the problem; it im
     version_table     every version of NPGA as a row, with all that differs between them
     version           a version: B^2, C and D as polynomials in one gossip matrix
     matrix_version    a version given by explicit matrices
+    chebyshev         several rounds in place of one, for fewer iterations
     exchange          the messages of one iteration, answered and counted
 """
 
+from npga.networks._chebyshev import Chebyshev
 from npga.networks._exchange import Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
@@ -19,6 +21,7 @@ from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, V
 from npga.networks._version_table import VersionRow, VersionTable, version, version_rows, versions
 
 __all__ = [
+    "Chebyshev",
     "Gossip",
     "KernelPolynomials",
     "Look",

@@ -105,8 +105,8 @@ class MatrixVersion(Version):
         """Explicit matrices have none."""
         raise VersionError(self._no_polynomials)
 
-    def schedule(self, beta: float | None = None) -> MatrixSchedule:  # noqa: ARG002
-        """Messages of one iteration; `beta` plays no part."""
+    def schedule(self, beta: float | None = None, network: Network | None = None) -> MatrixSchedule:  # noqa: ARG002
+        """Messages of one iteration; `beta` and the network play no part."""
         return MatrixSchedule(has_C=self._has("C"), has_D=self._has("D"), ratio=self._ratio)
 
     def edge_weights(self, network: Network, op: str = "B2") -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from npga.errors import VersionError
+from npga.networks._chebyshev import Chebyshev, ChebyshevSchedule
 from npga.networks._exchange import PolynomialSchedule, Schedule
 from npga.networks._graphs import is_positive
 from npga.networks._network import Network
@@ -106,6 +107,9 @@ class Version:
         Largest c of a table row that meets Assumption 4 (iii) with every mixing matrix.
     tunes_c : bool
         Whether tuning may search the constant c of the table row of this name.
+    chebyshev : int
+        Rounds in place of each one: the gossip matrix is replaced by its Chebyshev polynomial of this degree, for the
+        spectrum of the network at hand.
     look : Look, optional
         Label, colour, dashes and marker in figures; by default a plain line labelled with the title.
 
@@ -129,6 +133,7 @@ class Version:
     formulas: Sequence[str] | None = field(default=None, compare=False)
     largest_c: float = field(default=math.inf, compare=False)
     tunes_c: bool = field(default=False, compare=False)
+    chebyshev: int = 1
     look: Look = field(default=Look(""), compare=False)
 
     def __post_init__(self) -> None:
@@ -143,6 +148,7 @@ class Version:
             raise VersionError(f"c = {self.c!r} arrived for {self.name!r}; expected a finite number c > 0")
         for key in ("B2", "C", "D"):
             object.__setattr__(self, key, self._read(key))
+        Chebyshev(self.chebyshev, 1.0, 1.0)  # refuses what is not a degree
         object.__setattr__(self, "fixed", {step: float(value) for step, value in self.fixed.items()})
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "look", self.look if self.look.label else self.look._replace(label=self.title))
@@ -182,8 +188,14 @@ class Version:
     def kernel_polynomials(self, beta: float | None = None) -> KernelPolynomials:
         """B^2, C and D in powers of K = I - W (basis "W") or K = L, which edge differences evaluate.
 
-        `beta` is needed only by versions whose matrices contain it (DLM).
+        `beta` is needed only by versions whose matrices contain it (DLM). With `chebyshev` > 1 they depend on the
+        network, and powers of K would lose digits: `plain` and `mixed` are the version and the network to look at.
         """
+        if self.chebyshev > 1:
+            raise VersionError(
+                f"version {self.name!r} with chebyshev={self.chebyshev} is no polynomial in powers of K; use its "
+                "matrices(network), or version.plain on version.mixed(network)"
+            )
         if not self.times_beta:
             return self._kernel
         if beta is None or not is_positive(beta):
@@ -202,8 +214,30 @@ class Version:
 
     @property
     def rounds(self) -> int:
-        """Vectors sent to each neighbour per iteration: deg D + max(deg C, deg B^2 - deg D, 0)."""
-        return PolynomialSchedule(self._kernel).rounds
+        """Vectors sent to each neighbour per iteration: deg D + max(deg C, deg B^2 - deg D, 0), times `chebyshev`."""
+        return self.chebyshev * PolynomialSchedule(self._kernel).rounds
+
+    @property
+    def plain(self) -> Version:
+        """The same without its Chebyshev polynomial."""
+        return self if self.chebyshev == 1 else replace(self, chebyshev=1)
+
+    def mixed(self, network: Network) -> Network:
+        """The network on which `plain` iterates as this version does on `network`: W is the polynomial, and dense."""
+        if self.chebyshev == 1:
+            return network
+        if self.basis != "W":
+            raise VersionError(f"version {self.name!r} mixes with the Laplacian; only I - W has a mixed network")
+        K = weighted_laplacian(network.n, network.edges, network.weights).toarray()
+        K = self.polynomial(network)(lambda u: K @ u, np.eye(network.n))
+        return Network.from_W(np.eye(network.n) - (K + K.T) / 2.0)
+
+    def polynomial(self, network: Network) -> Chebyshev:
+        """What takes the place of the gossip matrix on this network."""
+        if self.basis == "L":
+            return Chebyshev(self.chebyshev, *network.laplacian_extremes())
+        least, most = network.extreme_eigenvalues()
+        return Chebyshev(self.chebyshev, 1.0 - most, 1.0 - least)
 
     @property
     def polynomials(self) -> dict[str, list[float]]:
@@ -220,9 +254,14 @@ class Version:
             text |= {key: f"beta ({text[key]})" for key in ("B2", "C") if text[key] != "0"}
         return text
 
-    def schedule(self, beta: float | None = None) -> Schedule:
-        """Messages of one iteration."""
-        return PolynomialSchedule(self.kernel_polynomials(beta))
+    def schedule(self, beta: float | None = None, network: Network | None = None) -> Schedule:
+        """Messages of one iteration; `network` is needed only where `chebyshev` > 1."""
+        messages = PolynomialSchedule(self.plain.kernel_polynomials(beta))
+        if self.chebyshev == 1:
+            return messages
+        if network is None:
+            raise VersionError(f"version {self.name!r} has chebyshev={self.chebyshev}; pass the network it runs on")
+        return ChebyshevSchedule(messages, self.polynomial(network))
 
     def edge_weights(self, network: Network, op: str = "gossip") -> FloatArray:
         """Weights, one per link of `network.edges`, that a request of the schedule named `op` stands for."""
@@ -233,18 +272,24 @@ class Version:
     def matrices(self, network: Network, beta: float | None = None) -> Matrices:
         """B^2, C and D on this network, as sparse n x n matrices."""
         K = weighted_laplacian(network.n, network.edges, self.edge_weights(network))
-        return Matrices(*(_evaluate_matrix(polynomial, K) for polynomial in self.kernel_polynomials(beta)))
+        if self.chebyshev > 1:
+            identity = sparse.eye_array(network.n, format="csr")
+            K = sparse.csr_array(self.polynomial(network)(lambda u: K @ u, identity))
+        return Matrices(*(_evaluate_matrix(polynomial, K) for polynomial in self.plain.kernel_polynomials(beta)))
 
     def spectra(self, network: Network, beta: float | None = None) -> Spectra:
         """Eigenvalues of B^2, C and D on this network, joint because the three matrices commute."""
         kernel = 1.0 - network.spectrum if self.basis == "W" else network.laplacian_spectrum
         consensus = network.n - 1 if self.basis == "W" else 0
-        b, c, d = (_evaluate(polynomial, kernel) for polynomial in self.kernel_polynomials(beta))
+        if self.chebyshev > 1:
+            kernel = self.polynomial(network).values(kernel)
+        b, c, d = (_evaluate(polynomial, kernel) for polynomial in self.plain.kernel_polynomials(beta))
         return Spectra(b, c, d, joint=True, consensus=consensus)
 
     def __repr__(self) -> str:
         text = ", ".join(f"{key}={value!r}" for key, value in self.formula.items())
         constant = "" if self.c is None else f", c={self.c:g}"
+        constant += "" if self.chebyshev == 1 else f", chebyshev={self.chebyshev}"
         return f"Version({self.name!r}, {text}{constant}, rounds={self.rounds})"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from npga.errors import VersionError, nearest
@@ -183,7 +183,7 @@ def version_rows() -> dict[str, VersionRow]:
     return _TABLE
 
 
-def version(name: str | Version, c: float | None = None) -> Version:
+def version(name: str | Version, c: float | None = None, *, chebyshev: int | None = None) -> Version:
     """One row of the version table.
 
     Parameters
@@ -196,20 +196,27 @@ def version(name: str | Version, c: float | None = None) -> Version:
     c : float, optional
         The tunable constant c > 0 of "p2d2" (default 1; Assumption 4 asks for c <= 1), "nids" (default 1/2)
         and "dlm" (default 1, so that B^2 = C = beta L).
+    chebyshev : int, optional
+        Replace the gossip matrix by its Chebyshev polynomial of this degree: so many rounds in place of each one, and
+        fewer iterations.
 
     Returns
     -------
     Version
     """
-    if isinstance(name, Version):
-        if c is None:
-            return name
-        if name.c is None or name.name not in _TABLE:
-            raise VersionError(f"c = {c!r} arrived for version {name.name!r}, which has no constant c; leave it out")
-        return _build(name.name, c)
-    if not isinstance(name, str):
+    if not isinstance(name, str | Version):
         raise VersionError(f"a version of type {type(name).__name__} arrived; expected a name or a Version")
-    return _build(_canonical(name), c)
+    if isinstance(name, str):
+        found = _build(_canonical(name), c)
+    elif c is None:
+        found = name
+    elif name.c is None or name.name not in _TABLE:
+        raise VersionError(f"c = {c!r} arrived for version {name.name!r}, which has no constant c; leave it out")
+    else:
+        found = replace(_build(name.name, c), chebyshev=name.chebyshev)
+    if chebyshev is not None and found.polynomials:  # explicit matrices say that they have none
+        found = replace(found, chebyshev=chebyshev)
+    return found
 
 
 def _canonical(name: str) -> str:

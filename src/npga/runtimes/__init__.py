@@ -11,7 +11,8 @@ The room owns where agents live: jobs, messages, links, processes and what they 
 Chapters, in reading order:
 
 - `_job`: job.toml, what all parties share; read, checked, written. `_data_files`: functions and agents in files.
-- `_link`: who holds which agents, and the seam. `_wire`: messages, their checks, and what can go wrong.
+- `_link`: who holds which agents, and the seam. `_wire`: messages and their checks. `_faults`: what can go wrong, what
+  others are told of it, and exit codes.
 - `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
   `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_process`: options, files, exit code.
 - Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_streams` and `_keys`.
@@ -27,18 +28,20 @@ from npga.runtimes._data_files import (
     save_agent,
     save_function,
 )
+from npga.runtimes._faults import BadMessage, Diverged, ExitCode, LinkError, PeerLost, PeerSlow
 from npga.runtimes._job import Job, PartySpec, Patience, Stop, read_job, write_job
 from npga.runtimes._keys import keygen
 from npga.runtimes._launch import LaunchError, Summary, launch
 from npga.runtimes._link import Alone, Hello, Layout, Link
 from npga.runtimes._party import Outcome, OwnPart, Party, read_own_part
 from npga.runtimes._timeline import plot_timeline, read_metrics
-from npga.runtimes._wire import BadMessage, Diverged, Kind, LinkError, PeerLost, PeerSlow
+from npga.runtimes._wire import Kind
 
 __all__ = [
     "Alone",
     "BadMessage",
     "Diverged",
+    "ExitCode",
     "Hello",
     "Job",
     "Kind",

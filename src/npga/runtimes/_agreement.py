@@ -16,7 +16,8 @@ a = max over links |lam_i - lam_j|, b = max over links |z_i - z_j| and c = max_i
 where R_i = |x_i - prox_{alpha g}(x_i - alpha (grad f_i + A_i^T lam_i))| / alpha is the length of the agent's own next
 step, and P_i = |z_i - prox_{(n/beta) h}(z_i + (n/beta) lam_i)|. Both use that proximal maps are nonexpansive, that
 R(s) decreases in s and s R(s) increases, and that P(t) increases in t and P(t)/t decreases. The scales that the
-residual divides by are bounded from below by maxima over agents in the same way.
+residual divides by are bounded from below by maxima over agents in the same way. Agents round what they contribute up
+to powers of two (`coarse`), and `bound` takes half of it wherever it needs a value from below.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from npga.functions import Function
 from npga.problem import Agent, coupling_point, natural_curvature, spectral_norm, stationarity_gap
-from npga.runtimes._wire import Diverged
+from npga.runtimes._faults import Diverged
 from npga.solver import State
 from npga.steps import Steps
 
@@ -67,13 +68,13 @@ class Agreement:
 
     def share_facts(self) -> None:
         """Once, before the first residual."""
-        self._facts = self.largest({i: own.facts() for i, own in self._own.items()})
+        self._facts = self.largest({i: coarse(own.facts()) for i, own in self._own.items()})
 
     def residual(self, states: Mapping[int, State]) -> float:
         """A bound on the residual of the whole problem, the same number at every agent."""
         views = {i: self._own[i].view(state) for i, state in states.items()}
         heard = self._round(views)
-        measured = {i: self._own[i].measure(state, views[i], heard[i]) for i, state in states.items()}
+        measured = {i: coarse(self._own[i].measure(state, views[i], heard[i])) for i, state in states.items()}
         for i, values in measured.items():
             if not np.isfinite(values).all():
                 raise Diverged(i)
@@ -128,21 +129,36 @@ class OwnMeasures:
 
 
 def bound(facts: Array, maxima: Array, h: Function, n: int, diameter: int, steps: Steps) -> float:
-    """An upper bound on the residual `problem.kkt(x, lam).kkt`, from maxima over all agents."""
-    step, a, b, c, near, x, gradient, pull, Ax, lam = maxima.tolist()
+    """An upper bound on the residual `problem.kkt(x, lam).kkt`, from maxima over all agents, rounded by `coarse`."""
+    step, a, b, c, near, _, gradient, pull, Ax, lam = maxima.tolist()
     smooth, unbounded, sigma = facts.tolist()
-    root, spread = np.sqrt(n), diameter * a
-    pulled = max(pull - sigma * spread, 0.0)
-    curvature = natural_curvature(np.inf if unbounded else smooth, h.L, sigma)
+    least_x, least_gradient, least_pull, least_Ax, least_lam = (maxima[5:] / 2).tolist()
+    l_f, root, spread = np.inf if unbounded else smooth, np.sqrt(n), diameter * a
+    pulled = max(least_pull - sigma * spread, 0.0)
+    curvature, least_curvature = natural_curvature(l_f, h.L, sigma), natural_curvature(l_f / 2, h.L, sigma / 2)
     # Where f and h have no curvature, s and t are ratios of norms over all agents, each between its maximum and root
-    # times it; the least s and the largest t are wanted.
-    pulls = root * max(gradient, pull + sigma * spread), max(gradient, pulled)
-    s = 1.0 / curvature if curvature else _least_ratio(x, *pulls)
-    t = sigma**2 / curvature if curvature and sigma else _largest_ratio(root * Ax, lam, lam - spread)
+    # times it. The least s and the largest t are wanted; t = sigma^2 / curvature is 1 / l_h where that of h counts.
+    pulls = root * max(gradient, pull + sigma * spread), max(least_gradient, pulled)
+    s = 1.0 / curvature if curvature else _least_ratio(least_x, *pulls)
+    if curvature and sigma:
+        t = sigma**2 / least_curvature if 0.0 < l_f < np.inf else 1.0 / h.L
+    else:
+        t = _largest_ratio(root * Ax, lam, least_lam - spread)
     r_x = root * (max(1.0, steps.alpha / s) * step + sigma * spread)
     r_z = 2.0 * (n * c + diameter * b) + max(1.0, t * steps.beta / n) * near + t * spread
-    scale_x = max(gradient, pulled, x * curvature)
-    return float(max(_relative(r_x, scale_x), _relative(r_z, Ax)))
+    scale_x = max(least_gradient, pulled, least_x * least_curvature)
+    return float(max(_relative(r_x, scale_x), _relative(r_z, least_Ax)))
+
+
+def coarse(values: Array) -> Array:
+    """The least powers of two that are not below; zeros stay.
+
+    The first round of a maximum shows every neighbour the agent's own values, so they are shown to a factor of two
+    only. The maximum of what is rounded up is at least the true one, and less than twice that.
+    """
+    mantissa, exponent = np.frexp(values)
+    with np.errstate(over="ignore"):
+        return np.where(mantissa == 0.5, values, np.where(values > 0.0, np.ldexp(1.0, exponent), values))
 
 
 def _norm(values: Array) -> float:

@@ -29,6 +29,7 @@ from npga.functions import Function
 from npga.problem import Agent
 
 Array = NDArray[Any]
+PRIVATE = 0o600  # permissions of what belongs to one party alone
 _NOT_STORED = ("Custom", "Elementwise", "Function")
 FUNCTION_KINDS = tuple(
     sorted(
@@ -148,7 +149,7 @@ def save_function(path: Path, function: Function, name: str = "h") -> None:
 
 
 def save_agent(path: Path, agent: Agent, x0: Array | None = None, lam0: Array | None = None) -> None:
-    """Write the private part of one agent: A, f, g and its start."""
+    """Write the private part of one agent: A, f, g and its start; only its owner may read the file."""
     if isinstance(agent.A, LinearOperator):
         raise InputError(
             "A is a LinearOperator, which consists of code and cannot be stored; name a Python entry point "
@@ -158,7 +159,7 @@ def save_agent(path: Path, agent: Agent, x0: Array | None = None, lam0: Array | 
     for name, start in (("x0", x0), ("lam0", lam0)):
         if start is not None:
             arrays[name] = np.asarray(start)
-    _save(path, arrays)
+    _save(path, arrays, PRIVATE)
 
 
 def function_arrays(function: Function, name: str) -> dict[str, Array]:
@@ -190,8 +191,8 @@ def _value_arrays(value: Any, name: str) -> dict[str, Array]:
     return {name: np.asarray(value)}
 
 
-def _save(path: Path, arrays: Mapping[str, Array]) -> None:
-    with replacing(path) as file:
+def _save(path: Path, arrays: Mapping[str, Array], mode: int | None = None) -> None:
+    with replacing(path, mode=mode) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 

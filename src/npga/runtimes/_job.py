@@ -162,7 +162,7 @@ class Job:
 
     @property
     def _ops(self) -> tuple[str, ...]:
-        return self.version.schedule(self.steps.beta).ops
+        return self.version.schedule(self.steps.beta, self.network).ops
 
 
 def read_job(path: str | Path) -> Job:

@@ -9,15 +9,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
 from npga import __version__
 from npga.errors import InputError
 from npga.networks import Network
-from npga.runtimes._wire import PROTOCOL, BadMessage, Kind
+from npga.runtimes._faults import BadMessage, Peer, printable
+from npga.runtimes._wire import PROTOCOL, Kind
 
 Array = NDArray[Any]
 
@@ -84,15 +87,20 @@ class Layout:
                     theirs.setdefault(other, set()).add(j)
         return {q: Border(tuple(sorted(ours[q])), tuple(sorted(theirs[q]))) for q in sorted(ours)}
 
-    def title(self, party: int) -> str:
+    def title(self, party: int) -> Peer:
         """How messages call a party."""
         agents = self.parties[party]
         if len(agents) == 1:
-            return f"agent {agents[0]}"
-        return f"party {party} (agents {agents[0]} to {agents[-1]})"
+            return Peer(f"agent {agents[0]}", agents[0])
+        return Peer(f"party {party} (agents {agents[0]} to {agents[-1]})", agents[0])
 
 
-@dataclass(frozen=True)
+# What arrives in a hello is printed and compared: short words, whole numbers, and nothing that is not expected.
+Word = Annotated[str, Field(max_length=64, pattern=r"^[ -~]*$")]
+Whole = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+@checked(frozen=True, config={"extra": "forbid", "strict": True})
 class Hello:
     """What the two ends of a connection must agree on before anything else is sent.
 
@@ -102,25 +110,22 @@ class Hello:
         Who speaks.
     job, p, dtype, checkpoint_rounds
         The digest of the shared part of the job, and what is worth its own message when it differs.
-    checkpoints
-        Iterations that every agent of this party could go on from.
     nonce
         Fresh randomness; both ends' make the number of this run.
     protocol, release, clock
         For compatibility, and for `npga check`.
     """
 
-    party: int
-    agents: tuple[int, ...]
-    job: str
-    p: int
-    dtype: str
-    checkpoint_rounds: int
-    checkpoints: tuple[int, ...] = ()
-    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    protocol: int = PROTOCOL
-    release: str = __version__
-    clock: float = field(default_factory=time.time)
+    party: Whole
+    agents: tuple[Whole, ...]
+    job: Word
+    p: Whole
+    dtype: Word
+    checkpoint_rounds: Whole
+    nonce: Word = field(default_factory=lambda: secrets.token_hex(16))
+    protocol: Whole = PROTOCOL
+    release: Word = __version__
+    clock: Annotated[float, Field(allow_inf_nan=False)] = field(default_factory=time.time)
 
     def text(self) -> str:
         """The hello as JSON."""
@@ -130,12 +135,10 @@ class Hello:
     def read(text: str, peer: str) -> Hello:
         """The hello that a neighbour sent."""
         try:
-            values = json.loads(text)
-            values["agents"] = tuple(int(i) for i in values["agents"])
-            values["checkpoints"] = tuple(int(k) for k in values["checkpoints"])
-            return Hello(**values)
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadMessage(peer, f"its hello cannot be read ({error})") from None
+            return _HELLO.validate_json(text)
+        except ValidationError as error:
+            where = ", ".join(printable(".".join(map(str, item["loc"])) or item["type"]) for item in error.errors()[:3])
+            raise BadMessage(peer, f"its hello cannot be read ({where})") from None
 
     def agree(self, other: Hello, party: int, layout: Layout) -> None:
         """Refuse a neighbour that is not `party`, or that is about to run something else."""
@@ -155,6 +158,9 @@ class Hello:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise BadMessage(peer, f"its {name} is {theirs} and here it is {mine}; {remedy}")
+
+
+_HELLO = TypeAdapter(Hello)
 
 
 def run_number(*hellos: Hello) -> int:

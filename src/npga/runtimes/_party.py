@@ -16,11 +16,12 @@ from npga.errors import InputError
 from npga.problem import Agent, Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
 from npga.runtimes._data_files import call_entry, is_entry, load_agent
+from npga.runtimes._faults import Diverged, ResumeError
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, Link, nothing
 from npga.runtimes._saved_state import SavedStates
 from npga.runtimes._timeline import Logbook
-from npga.runtimes._wire import Diverged, Kind
+from npga.runtimes._wire import Kind
 from npga.solver import LocalAgent
 
 Array = NDArray[Any]
@@ -148,7 +149,7 @@ class Party:
         job = self.job
         return Hello(
             party=self.me, agents=self.layout.parties[self.me], job=job.digest, p=job.p, dtype=job.dtype.name,
-            checkpoint_rounds=job.times.checkpoint_rounds, checkpoints=tuple(common) if self._resume else (),
+            checkpoint_rounds=job.times.checkpoint_rounds,
         )  # fmt: skip
 
     def _agree_on_start(self) -> int:
@@ -157,7 +158,7 @@ class Party:
         mine = {i: np.array([-float(newest.get(i, 0)), float(self._resume)]) for i in self.agents}
         oldest, resuming = self._agreement.largest(mine).tolist()
         if bool(resuming) != self._resume:
-            raise InputError("another party resumes and this one does not; start all with --resume, or none")
+            raise ResumeError("another party resumes and this one does not; start all with --resume, or none")
         start = int(-oldest)
         if start:
             for i, agent in self.agents.items():
@@ -264,7 +265,7 @@ def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None
 
 def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
     """The agent's half of the recursion: its own part, its row of the network, h, n and the steps."""
-    schedule = job.version.schedule(job.steps.beta)
+    schedule = job.version.schedule(job.steps.beta, job.network)
     weights: dict[str, dict[int, float]] = {op: {} for op in schedule.ops}
     for op in schedule.ops:
         for (a, b), weight in zip(job.network.edges.tolist(), job.version.edge_weights(job.network, op), strict=True):

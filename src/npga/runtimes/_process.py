@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ import numpy as np
 
 from npga.errors import NpgaError
 from npga.files import replacing, write_text
+from npga.runtimes._data_files import PRIVATE
+from npga.runtimes._faults import exit_code
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._party import Outcome, Party, Report
 
@@ -53,7 +56,7 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
 
 
 def run_process(description: str | None, build: Callable[[Job, PartyOptions], Party]) -> None:
-    """Run one party to its end; a failure is one sentence on the standard error and exit code 1."""
+    """Run one party to its end; a failure is one sentence on the standard error and its `ExitCode`."""
     options = parse_options(description)
     party = None
     try:
@@ -61,12 +64,14 @@ def run_process(description: str | None, build: Callable[[Job, PartyOptions], Pa
         write_status(options.out, party, {"state": "running"})
         outcome = party.run()
         write_outcome(options.out, party, outcome)
-    except NpgaError as error:
+    except Exception as error:
+        if not isinstance(error, NpgaError):
+            traceback.print_exc()  # not foreseen: its own operator needs to know where
         who = "npga" if party is None else party.layout.title(party.me)
         print(f"{who}: {error}", file=sys.stderr, flush=True)
         if party is not None:
             write_status(options.out, party, {"state": "failed", "error": str(error), "kind": type(error).__name__})
-        raise SystemExit(1) from None
+        raise SystemExit(int(exit_code(error))) from None
 
 
 def write_status(out: Path | None, party: Party, values: dict[str, Any]) -> None:
@@ -81,7 +86,7 @@ def write_outcome(out: Path | None, party: Party, outcome: Outcome) -> None:
     """Leave the solution of each agent in ``agent<i>.npz`` and the counts in ``party<k>.json``."""
     if out is not None:
         for i, x in outcome.x.items():
-            with replacing(out / f"agent{i}.npz") as file:
+            with replacing(out / f"agent{i}.npz", mode=PRIVATE) as file:
                 np.savez(file, x=x, lam=outcome.lam[i])
     values = {
         "state": "finished", "converged": outcome.converged,

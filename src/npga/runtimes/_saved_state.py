@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from npga.errors import InputError
 from npga.files import replacing
+from npga.runtimes._data_files import PRIVATE
 from npga.solver import State
 
 Array = NDArray[Any]
@@ -40,7 +41,7 @@ class SavedStates:
     def save(self, state: State) -> None:
         """Write the state; an interrupted write leaves the older files as they are."""
         arrays = state.arrays() | {"digest": np.array(self._digest), "rounds": np.array(state.rounds)}
-        with replacing(self._path(state.iteration), durable=True) as file:
+        with replacing(self._path(state.iteration), durable=True, mode=PRIVATE) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
         for old in self.iterations()[:-_KEPT]:
             self._path(old).unlink()

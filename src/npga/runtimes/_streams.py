@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from npga.errors import InputError
 from npga.extras import load
+from npga.runtimes._faults import PeerLost, printable
 from npga.runtimes._keys import Identity, certificate_name, fingerprint
-from npga.runtimes._wire import PeerLost
 
 SERVICE, METHOD = "npga.Link", "Edge"
 _RETRY_SECONDS = 0.1
@@ -146,9 +146,9 @@ class Dialler:
                 call.cancel()
                 break
             if code is not self._grpc.StatusCode.UNAVAILABLE:
-                raise PeerLost(peer, f"it refused the connection ({code.name}: {reason})")
+                raise PeerLost(peer, f"it refused the connection ({code.name}: {printable(reason)})")
             await asyncio.sleep(_RETRY_SECONDS)
-        raise PeerLost(peer, f"no connection to {self._address} within {seconds:g} s ({reason})")
+        raise PeerLost(peer, f"no connection to {self._address} within {seconds:g} s ({printable(reason)})")
 
     async def close(self, grace: float) -> None:
         """End the stream; what was written has `grace` seconds to leave."""
@@ -167,12 +167,12 @@ async def read_message(stream: Stream, peer: str) -> bytes:
     try:
         message = await stream.read()
     except grpc.aio.AioRpcError as error:
-        raise PeerLost(peer, f"{error.code().name}: {error.details()}") from None
+        raise PeerLost(peer, f"{error.code().name}: {printable(error.details())}") from None
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.BaseError, grpc.aio.UsageError) as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # this task was cancelled, not the call that it reads from
-        raise PeerLost(peer, f"the connection broke ({error or type(error).__name__})") from None
+        raise PeerLost(peer, f"the connection broke ({printable(error or type(error).__name__)})") from None
     if message is grpc.aio.EOF:
         raise PeerLost(peer, await _farewell(stream))
     found: bytes = message
@@ -184,7 +184,7 @@ async def _farewell(stream: Stream) -> str:
     if code is None or not inspect.iscoroutinefunction(code):
         return "the connection ended without a farewell: it was killed, is frozen, or is cut off"
     status, details = await stream.code(), await stream.details()  # type: ignore[attr-defined]
-    return f"the connection ended ({status.name}: {details or 'no reason given'})"
+    return f"the connection ended ({status.name}: {printable(details or 'no reason given')})"
 
 
 class Stopwatch:

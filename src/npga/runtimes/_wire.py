@@ -1,4 +1,4 @@
-"""What travels between agents that are apart, checked before it is used, and what is said when it is refused.
+"""What travels between agents that are apart, checked before it is used.
 
 A message is a fixed header and a payload,
 
@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.errors import InputError, NpgaError
+from npga.errors import InputError
+from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost
 
 Array = NDArray[Any]
-PROTOCOL = 1
+PROTOCOL = 2
 _MAGIC = b"NPGA"
 _HEADER = struct.Struct("<4sBBcxQIIQ")
 HEADER_SIZE = _HEADER.size
@@ -34,60 +35,6 @@ _TEXT = b"S"
 # The highest byte of an infinity or a NaN, and of finite numbers so large that a closer look costs nobody anything.
 _POSITIVE, _NEGATIVE = 0x7F, 0xFF
 _CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
-
-
-# What can go wrong
-
-
-class LinkError(NpgaError):
-    """A neighbour can no longer be worked with; the run ends here and can be resumed.
-
-    Parameters
-    ----------
-    peer
-        Who, for example "agent 3".
-    reason
-        What was seen.
-    """
-
-    def __init__(self, peer: str, reason: str) -> None:
-        super().__init__(f"{self._verb(peer)}: {reason}")
-        self.peer, self.reason = peer, reason
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"trouble with {peer}"
-
-
-class PeerLost(LinkError):  # noqa: N818
-    """The neighbour has gone, or has said that it ends."""
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"lost {peer}"
-
-
-class PeerSlow(LinkError):  # noqa: N818
-    """The neighbour is there and did not send in time."""
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"gave up waiting for {peer}"
-
-
-class BadMessage(LinkError):  # noqa: N818
-    """The neighbour sent something else than the protocol allows at this point."""
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"refused a message from {peer}"
-
-
-class Diverged(NpgaError):  # noqa: N818
-    """An agent's own numbers are no longer finite."""
-
-    def __init__(self, agent: int) -> None:
-        super().__init__(f"the iterates of agent {agent} are no longer finite: reduce the steps, or use a lazy network")
 
 
 # One message
@@ -157,7 +104,7 @@ def _refusal(frame: bytes | memoryview, due: Due, peer: str) -> LinkError:
     if run != due.run:
         return BadMessage(peer, f"it belongs to run {run:016x}; expected {due.run:016x}: replayed, or another job")
     if kind == Kind.BYE:
-        return PeerLost(peer, bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace"))
+        return _gone(frame, peer)
     if sender != due.sender:
         return BadMessage(peer, f"it says that agent {sender} sent it; expected agent {due.sender}")
     if (kind, number) != (due.kind, due.round):
@@ -172,9 +119,13 @@ def _refusal(frame: bytes | memoryview, due: Due, peer: str) -> LinkError:
     )
 
 
-def pack_text(run: int, sender: int, kind: Kind, text: str) -> bytes:
-    """A message of words: a hello, or a farewell with its reason."""
-    payload = text.encode()
+def _gone(frame: bytes | memoryview, peer: str) -> PeerLost:
+    farewell = Farewell.read(bytes(frame[HEADER_SIZE:]))
+    return PeerLost(peer, farewell.sentence, farewell)
+
+
+def pack_bytes(run: int, sender: int, kind: Kind, payload: bytes) -> bytes:
+    """A message of something else than numbers: a hello, or a farewell."""
     return _HEADER.pack(_MAGIC, PROTOCOL, kind, _TEXT, run, sender, len(payload), 0) + payload
 
 
@@ -192,12 +143,11 @@ def unpack_hello(frame: bytes, peer: str) -> str:
         raise BadMessage(peer, f"it begins with {magic!r}; expected {_MAGIC!r}: not an npga agent")
     if protocol != PROTOCOL:
         raise BadMessage(peer, f"it speaks protocol {protocol} and this one {PROTOCOL}; install the same release")
-    text = bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace")
     if kind == Kind.BYE:
-        raise PeerLost(peer, text)
+        raise _gone(frame, peer)
     if kind != Kind.HELLO:
         raise BadMessage(peer, f"a message of kind {kind} arrived; expected a hello")
-    return text
+    return bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace")
 
 
 # Several messages in one piece

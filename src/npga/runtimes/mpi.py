@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from npga.extras import load
+from npga.runtimes._faults import PeerSlow
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, nothing, run_number
 from npga.runtimes._party import Party
 from npga.runtimes._process import PartyOptions, run_process
-from npga.runtimes._wire import Due, Kind, PacketForm, PeerSlow, round_bytes
+from npga.runtimes._wire import Due, Kind, PacketForm, round_bytes
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
+from npga.runtimes._faults import PeerLost, PeerSlow, farewell_of
 from npga.runtimes._job import Job
 from npga.runtimes._keys import Identity
 from npga.runtimes._link import Hello, nothing, run_number
@@ -37,11 +38,9 @@ from npga.runtimes._wire import (
     Due,
     Kind,
     PacketForm,
-    PeerLost,
-    PeerSlow,
     frame_size,
     is_farewell,
-    pack_text,
+    pack_bytes,
     unpack_hello,
 )
 
@@ -85,6 +84,7 @@ class GrpcLink:
         self._clock = Stopwatch(self._loop, job.times.patience, _GRACE_SECONDS, self._say_waiting)
         self._breaks = breaks()
         self.clock_offsets: dict[int, float] = {}
+        self._round = 0
         self.bytes_sent = self.bytes_received = 0
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
@@ -124,7 +124,7 @@ class GrpcLink:
         peer, seconds = self._layout.title(party), self._job.times.connect
 
         def word() -> bytes:
-            return pack_text(0, self._me, Kind.HELLO, replace(hello, clock=time.time()).text())
+            return pack_bytes(0, self._me, Kind.HELLO, replace(hello, clock=time.time()).text().encode())
 
         if party in self._diallers:
             stream, answer = await self._diallers[party].connect(word, peer, seconds)
@@ -143,7 +143,7 @@ class GrpcLink:
         other = Hello.read(unpack_hello(answer, peer), peer)
         self.clock_offsets[party] = other.clock - time.time()
         self._runs[party] = run_number(hello, other)
-        self._waiting_words[party] = pack_text(self._runs[party], party, Kind.WAITING, "")
+        self._waiting_words[party] = pack_bytes(self._runs[party], party, Kind.WAITING, b"")
         hello.agree(other, party, self._layout)
         return other
 
@@ -160,6 +160,7 @@ class GrpcLink:
     async def _exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
+        self._round = number
         one: Array = next(iter(vectors.values()))
         key = kind, one.size, one.dtype.char
         forms = self._forms.get(key)
@@ -222,7 +223,7 @@ class GrpcLink:
         return found
 
     def _say_waiting(self) -> None:
-        words = {q: pack_text(run, self._me, Kind.WAITING, "") for q, run in self._runs.items()}
+        words = {q: pack_bytes(run, self._me, Kind.WAITING, b"") for q, run in self._runs.items()}
         self._saying = asyncio.ensure_future(self._write(words))
 
     async def _write(self, messages: Mapping[int, bytes]) -> None:
@@ -242,8 +243,8 @@ class GrpcLink:
             self._loop.close()
 
     async def _close(self, error: BaseException | None) -> None:
-        reason = "it has finished" if error is None else f"it ended because: {error or type(error).__name__}"
-        words = {q: pack_text(self._runs[q], self._me, Kind.BYE, reason) for q in self._streams}
+        last = farewell_of(error, self._layout.parties[self._me][0], self._round).pack()
+        words = {q: pack_bytes(self._runs[q], self._me, Kind.BYE, last) for q in self._streams if q in self._runs}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await self._write(words)

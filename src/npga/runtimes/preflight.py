@@ -16,7 +16,7 @@ from npga import __version__
 from npga.errors import NpgaError
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import expiry
-from npga.runtimes._link import Hello
+from npga.runtimes._link import Hello, Layout
 from npga.runtimes._party import read_own_part
 from npga.runtimes._process import parse_options
 from npga.runtimes.net import GrpcLink
@@ -26,17 +26,18 @@ _CLOCK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class CheckLine:
-    """One line of a check: who looked, at what, whether all is well, and what was seen."""
+    """One line of a check: who looked, at what, whether all is well, what was seen, and whether to think about it."""
 
     party: int
     subject: str
     ok: bool
     detail: str
+    warning: bool = False
 
 
 def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     """Look at the own files and at every neighbour, from one party's side."""
-    findings = [_own_files(job, me)]
+    findings = [_own_files(job, me), *_privacy(job, me)]
     try:
         link = GrpcLink(job, me, key)
     except NpgaError as error:
@@ -59,6 +60,33 @@ def _own_files(job: Job, me: int) -> CheckLine:
         return CheckLine(me, "own data", False, str(error))
     sizes = [part.agent.A.shape[1] for part in parts]
     return CheckLine(me, "own data", True, f"p = {job.p}, variables {sizes}, job {job.digest}")
+
+
+def onlookers(layout: Layout, agent: int) -> list[int]:
+    """The parties that see all that an agent sends and receives, and so can work out A_i A_i^T (docs/privacy.md).
+
+    An agent sends the same vector to all its neighbours. So a party sees the messages of its own agents' neighbours,
+    and it sees all of agent i's when these include i and every neighbour of i that is not its own.
+    """
+    near = {agent, *layout.network.neighbors(agent).tolist()}
+    found = []
+    for party, agents in enumerate(layout.parties):
+        seen = set(agents).union(*(layout.network.neighbors(i).tolist() for i in agents))
+        if agent not in agents and near <= seen:
+            found.append(party)
+    return found
+
+
+def _privacy(job: Job, me: int) -> list[CheckLine]:
+    layout, lines = job.layout, []
+    for i in layout.parties[me]:
+        who = onlookers(layout, i)
+        if who:
+            names = ", ".join(layout.title(q) for q in who)
+            only = " is its only neighbour and" if len(layout.borders(me)) == 1 else ""
+            detail = f"{names}{only} sees all that it sends and receives, and can work out A A^T: see docs/privacy.md"
+            lines.append(CheckLine(me, f"privacy of agent {i}", True, detail, warning=True))
+    return lines
 
 
 def _own_certificate(job: Job, me: int) -> CheckLine:

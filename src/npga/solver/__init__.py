@@ -14,11 +14,15 @@ not know what theory promises. Chapters in reading order:
     checkpoint  a run in one file
     progress    what a run tells on its way
     reference   a centralised solution to the last digits
-    compiled, compiled_meter, batch, lane_batch, kernels    the same recursion in compiled form
+    compiled    NPGA by the compiled core, its meter, and leaps over several records
+    schedules   in which order, in which pieces and on how many threads the core works
+    packing     a problem, a network, a version and steps as the core reads them
+    core        the core's structs and functions by name; how it is found, or built
+    core/       the core itself, in C++: loops and formulas
 """
 
 from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
-from npga.solver._batch import Batch, batch
+from npga.solver._core import core_status
 from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
 from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
 from npga.solver._pga import Pga
@@ -32,7 +36,6 @@ from npga.steps import Steps
 
 __all__ = [
     "METHODS",
-    "Batch",
     "Iterate",
     "Limits",
     "LocalAgent",
@@ -55,8 +58,8 @@ __all__ = [
     "Trace",
     "Traffic",
     "Yardstick",
-    "batch",
     "conclude",
+    "core_status",
     "iterate",
     "local_agents",
     "method_for",

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.networks import Network
+from npga.networks import Chebyshev, Network
 from npga.problem import Problem, dense_block
 from npga.solver._admm import needs_equality
 from npga.solver._loop import Iterate, Method
@@ -39,39 +39,6 @@ from npga.steps import Steps
 
 Array = NDArray[Any]
 Product = Callable[[Array], Array]
-
-
-# ------------------------------------------------------------------ Chebyshev gossip
-
-
-def chebyshev_gossip(product: Product, least: float, most: float, degree: int) -> Product:
-    """u -> P(K) u with P(0) = 0 and P as near to 1 as degree `degree` allows on [least, most]; `degree` products.
-
-    P = 1 - T_N((most + least - 2 K)/(most - least))/T_N((most + least)/(most - least)), by the three-term recursion
-    of the Chebyshev polynomials T_N.
-    """
-    if most - least <= 1e-12 * most:
-        return lambda u: product(u) / most
-    centre, radius = (most + least) / 2.0, (most - least) / 2.0
-    a = centre / radius
-
-    def apply(u: Array) -> Array:
-        before, now = u, u - product(u) / centre  # T_k(X)u / T_k(a), X = (centre - K)/radius
-        t_before, t_now = 1.0, a
-        for _ in range(degree - 1):
-            t_next = 2.0 * a * t_now - t_before
-            after = (2.0 * (centre * now - product(now)) / radius * t_now - before * t_before) / t_next
-            before, now, t_before, t_now = now, after, t_now, t_next
-        return u - now
-
-    return apply
-
-
-def spread_after(least: float, most: float, degree: int) -> float:
-    """1/T_N(a): the eigenvalues of such a polynomial lie in 1 -+ this."""
-    if most - least <= 1e-12 * most:
-        return 0.0
-    return 1.0 / math.cosh(degree * math.acosh((most + least) / (most - least)))
 
 
 # ------------------------------------------------------------------ iD2A and MiD2A
@@ -177,8 +144,8 @@ class MultiId2a(Id2a):
 
     def _mixing(self, least: float, most: float) -> tuple[Product, float]:
         self.degree = self.rounds = max(1, math.ceil(math.sqrt(most / least)))
-        gossip = chebyshev_gossip(self.network.differences, least, most, self.degree)
-        return gossip, 1.0 + spread_after(least, most, self.degree)
+        polynomial = Chebyshev(self.degree, least, most)
+        return lambda u: polynomial(self.network.differences, u), 1.0 + polynomial.spread
 
 
 # ------------------------------------------------------------------ the optimal method for an equality
@@ -228,10 +195,10 @@ class OptimalAffine(Method[Affine]):
         self._share = problem.h.prox(np.zeros(problem.p, problem.dtype), 1.0) / problem.n
         least, most = network.laplacian_extremes()
         degree = max(1, math.ceil(math.sqrt(most / max(least, 1e-300))))
-        while spread_after(least, most, degree) > 4.0 / 15.0:
+        while Chebyshev(degree, least, most).spread > 4.0 / 15.0:
             degree += 1
-        self._gossip_degree = degree
-        self._W = chebyshev_gossip(lambda u: network.differences(u, "unit"), least, most, degree)
+        self._gossip_degree, polynomial = degree, Chebyshev(degree, least, most)
+        self._W: Product = lambda u: polynomial(lambda v: network.differences(v, "unit"), u)
         self._constants(problem)
         self.rounds = (2 + 2 * self._N) * degree
 

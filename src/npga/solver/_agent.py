@@ -148,7 +148,7 @@ def local_agents(
     lam0: ArrayLike | None = None,
 ) -> list[LocalAgent]:
     """All agents of a problem, each with its own part only."""
-    schedule = version.schedule(steps.beta)
+    schedule = version.schedule(steps.beta, network)
     rows = _rows(network, version, schedule.ops)
     blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
     duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))

@@ -1,7 +1,12 @@
-"""NPGA with all iterations of a stretch inside one compiled call."""
+"""NPGA by the compiled core: all iterations of a stretch in one call, measured by the core as well.
+
+`CompiledNpga` is the method, `CompiledMeter` measures its states and leaps over several recorded iterations at once.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,50 +15,27 @@ from numpy.typing import NDArray
 
 from npga.networks import Network, Version
 from npga.problem import Problem
-from npga.solver._loop import Meter
+from npga.solver import _core as c
+from npga.solver._loop import Iterate, Leap, Meter
+from npga.solver._packing import Plan
 from npga.solver._recursion import Npga, State
-from npga.solver.kernels._plan import Plan
-from npga.solver.kernels._schedule import schedule_for
+from npga.solver._result import Record
+from npga.solver._schedules import Agents, schedule_for
+from npga.solver._stopping import Limits, Snapshot, next_record
 from npga.steps import Steps
 
 Array = NDArray[Any]
-
-
-class Buffers:
-    """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
-
-    def __init__(self, state: State, messages: Array) -> None:
-        kind, size = state.x.dtype, state.lam.size
-        self.primal = [np.array(state.x), *(np.empty_like(state.x) for _ in range(3))]
-        self.dual = [np.array(array, order="C").ravel() for array in (state.lam, state.lam_prev, state.v, state.u)]
-        self.dual += [np.array(state.kept, kind).ravel(), *messages, np.empty(size, kind)]
-
-    def addresses(self) -> tuple[Array, Array]:
-        """What kernels get, and change as the arrays trade places."""
-        primal, dual = ([array.ctypes.data for array in arrays] for arrays in (self.primal, self.dual))
-        return np.array(primal, np.int64), np.array(dual, np.int64)
-
-    def state(self, before: State, done: int, rounds: int) -> State:
-        """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
-        shape = before.lam.shape
-        lam, lam_prev, v, u, kept, _, _, Ax = self.dual
-        if done % 2:
-            lam, lam_prev = lam_prev, lam
-        return State(
-            x=self.primal[done % 2],
-            lam=lam.reshape(shape),
-            lam_prev=lam_prev.reshape(shape),
-            v=v.reshape(shape),
-            u=u.reshape(shape),
-            Ax=Ax.reshape(shape),
-            kept=tuple(kept.reshape(-1, *shape)) if before.kept else (),
-            iteration=before.iteration + done,
-            rounds=before.rounds + done * rounds,
-        )
+# Python hears from the core this often: fast enough for Ctrl-C and a progress bar.
+_LEAP_SECONDS = 0.05
+# The limits that the core tests at each record, and those that no leap passes (time, by the length of a leap).
+SWEPT, COUNTED = ("tol", "gap_tol", "growth", "size"), ("max_iters", "max_rounds", "max_seconds")
+# The growth of lam is measured against its first iterations (see `Meter`), which are recorded one by one.
+_FIRST = 10
+_FINDINGS = np.dtype(c.Findings)
 
 
 class CompiledNpga(Npga):
-    """NPGA for all agents at once (Numba)."""
+    """NPGA for all agents at once, compiled."""
 
     path = "compiled"
 
@@ -66,9 +48,7 @@ class CompiledNpga(Npga):
         self._last: State | None = None
 
     def meter(self, x0: Array, reference: Array | None) -> Meter[State]:
-        """What measures its states, by kernels."""
-        from npga.solver._compiled_meter import CompiledMeter
-
+        """What measures its states, by the core."""
         return CompiledMeter(self, x0, reference)
 
     def advance(self, state: State, iterations: int) -> State:
@@ -78,10 +58,154 @@ class CompiledNpga(Npga):
         buffers = Buffers(state, self.messages)
         # The panel schedule has A^T lam of the state that it returned last.
         fresh, self._last = state is not self._last, None
-        done = self.order(*buffers.addresses(), iterations, fresh)
-        after = buffers.state(state, done, self.schedule.rounds)
-        if done < iterations:  # stopped where no pause was planned
-            with np.errstate(over="ignore", invalid="ignore"):
-                return replace(after, Ax=self.problem.A.apply(after.x))
+        done = self.order(buffers.arrays, iterations, fresh)
+        after = buffers.state(state, done, self.rounds)
+        if done < iterations:
+            return self.unplanned(after)
         self._last = after
         return after
+
+    def unplanned(self, state: State) -> State:
+        """A state at which the core stopped where no pause was planned: it lacks A x."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return replace(state, Ax=self.problem.A.apply(state.x))
+
+
+class Buffers:
+    """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
+
+    def __init__(self, state: State, messages: Array) -> None:
+        own = {name: np.array(getattr(state, name), order="C") for name in ("x", "lam", "lam_prev", "v", "u")}
+        own |= {name: np.empty_like(state.x) for name in ("x_new", "x_hat", "force")}
+        own |= {"kept": np.array(state.kept, state.lam.dtype), "Ax": np.empty_like(own["lam"])}
+        own |= {"message": messages[0], "reply": messages[1]}
+        self._own = own
+        self.arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
+
+    def state(self, before: State, done: int, rounds: int) -> State:
+        """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
+        own = self._own
+        x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
+        return State(
+            x=own[x],
+            lam=own[lam],
+            lam_prev=own[lam_prev],
+            v=own["v"],
+            u=own["u"],
+            Ax=own["Ax"],
+            kept=tuple(own["kept"]),
+            iteration=before.iteration + done,
+            rounds=before.rounds + done * rounds,
+        )
+
+
+class CompiledMeter(Meter[State]):
+    """Measures states with one call of the core; the numbers of `Meter`, up to rounding."""
+
+    def __init__(self, method: CompiledNpga, x0: Array, reference: Array | None) -> None:
+        super().__init__(method.problem, x0, reference)
+        self._method = method
+        self._ready: tuple[Iterate | None, Any] = (None, None)
+        problem, curvature = method.problem, method.problem.curvature
+        p, d, work = problem.p, problem.d, method.plan.parts.f.work
+        sizes = {"dual": 3 * p, "primal": 2 * d, "columns": 3 * max(p, d), "matrix": work}
+        self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
+        if reference is not None:
+            self._alive["reference"] = np.ascontiguousarray(reference, problem.dtype)
+        self._gauge = c.Gauge(
+            step_x=1.0 / curvature if curvature else 0.0,
+            step_z=problem.sigma**2 / curvature if curvature else 0.0,
+            slack=max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps)),
+            g_is_zero=problem.g.is_zero,
+            h_is_indicator=problem.h.is_indicator,
+            **{name: array.ctypes.data for name, array in self._alive.items()},
+        )
+
+    def measure(self, state: Iterate, seconds: float) -> Snapshot:
+        """The snapshot of a state."""
+        ready, row = self._ready
+        if ready is not state:
+            row = self._findings(state)
+        record = self._records([state.iteration], [state.rounds], row[None])[0]
+        self.yardstick.begin(float(row["residual_x"]), float(row["residual_z"]))
+        growth = self.yardstick.growth(state.iteration, float(row["largest"]), float(row["increment"]))
+        return Snapshot(record, seconds, *growth)
+
+    def _findings(self, state: Iterate) -> Any:
+        own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
+        arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
+        table, plan, done, nothing = np.zeros(1, _FINDINGS), self._method.plan, ctypes.c_int64(), ctypes.c_int64(0)
+        task, stopping = c.Task(), c.Stopping(*[1.0] * len(c.Stopping._fields_))
+        structs = (ctypes.addressof(struct) for struct in (plan.struct, arrays, task, nothing))
+        rest = (ctypes.addressof(self._gauge), ctypes.addressof(stopping), table.ctypes.data, ctypes.addressof(done))
+        plan.core("sweep", plan.dtype)(*structs, 1, *rest)
+        return table[0]
+
+    def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
+        """One record for each row of findings."""
+        unit = self.yardstick
+        x, z = (
+            _divide(table[size], np.maximum(table[scale], least), table[size])
+            for size, scale, least in (("residual_x", "scale_x", unit.floor_x), ("residual_z", "scale_z", unit.floor_z))
+        )
+        consensus = _divide(table["spread"], table["size"], np.zeros(len(table)))
+        columns = (table["gap"] / unit.distance, np.maximum(x, z), consensus, table["objective"])
+        return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
+
+    def leaps(self, limits: Limits, record_every: int | None) -> Leap[State] | None:
+        """A function that advances over many recorded iterations at once; None where single ones are long anyway."""
+        method, order = self._method, self._method.order
+        tested = limits.packed((*SWEPT, *COUNTED))
+        if not isinstance(order, Agents) or order.threads > 1 or tested is None:
+            return None
+
+        def leap(state: State) -> tuple[State, list[Record]]:
+            points = self._points(state, limits, record_every)
+            if len(points) == 1:
+                return method.advance(state, int(points[0] - state.iteration)), []
+            unit, tests = self.yardstick, dict(zip(SWEPT, tested.tolist(), strict=False))
+            stopping = c.Stopping(
+                **tests, floor_x=unit.floor_x, floor_z=unit.floor_z, distance=unit.distance,
+                first_increment=unit.increment or 1.0, first_size=unit.size or 1.0,
+            )  # fmt: skip
+            return self._sweep(state, order, points, stopping)
+
+        return leap
+
+    def _points(self, state: State, limits: Limits, every: int | None) -> Array:
+        """The next recorded iterations, about as many as fit into the time of a leap."""
+        rounds, seconds = self._method.rounds, self._method.order.pace.seconds
+        max_iters, max_rounds = limits.max_iters, limits.max_rounds
+        last = max_iters
+        if max_rounds is not None and rounds:  # a leap ends at the first record with that many rounds
+            last = min(last, state.iteration - (state.rounds - max_rounds) // rounds)
+        if state.iteration >= _FIRST and self.yardstick.increment > 0.0 and seconds > 0.0:
+            last = min(last, state.iteration + int(_LEAP_SECONDS / seconds))
+        else:
+            last = state.iteration
+        points = [min(next_record(state.iteration, every), max_iters)]
+        while points[-1] < last:
+            points.append(min(next_record(points[-1], every), max_iters))
+        return np.array(points)
+
+    def _sweep(self, state: State, order: Agents, points: Array, stopping: c.Stopping) -> tuple[State, list[Record]]:
+        method, buffers = self._method, Buffers(state, self._method.messages)
+        lengths = np.diff(points, prepend=state.iteration)
+        table = np.zeros(len(lengths), _FINDINGS)
+        begun = time.perf_counter()
+        rows, done = order.sweep(buffers.arrays, lengths, self._gauge, stopping, table)
+        order.pace.note(False, time.perf_counter() - begun, done)
+        after = buffers.state(state, done, method.rounds)
+        whole = rows > 0 and after.iteration == points[rows - 1]
+        if whole:
+            self._ready = (after, table[rows - 1])
+        else:  # stopped between two records
+            after = method.unplanned(after)
+        passed = points[: rows - 1 if whole else rows]
+        sent = state.rounds + (passed - state.iteration) * method.rounds
+        return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
+
+
+def _divide(numerator: Array, denominator: Array, otherwise: Array) -> Array:
+    """The quotient where the denominator is positive."""
+    return np.divide(numerator, denominator, out=otherwise.copy(), where=denominator > 0.0)

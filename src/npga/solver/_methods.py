@@ -288,16 +288,15 @@ def method_for(problem: Problem, network: Network, version: Version, steps: Step
         raise InputError(f"path is {path!r}; expected one of {', '.join(PATHS)}")
     if path == "vectorised":
         return Npga(problem, network, version, steps)
-    # Numba is imported when it is first needed, so that `import npga` is quick.
-    from npga.solver._compiled import CompiledNpga
-    from npga.solver.kernels._lower import UnsupportedError
+    from npga.solver._compiled import CompiledNpga  # loads the compiled core, which `import npga` need not
+    from npga.solver._core import CoreError
+    from npga.solver._packing import UnsupportedError
 
     try:
         return CompiledNpga(problem, network, version, steps)
-    except UnsupportedError as culprit:
+    except (UnsupportedError, CoreError) as culprit:
         if path == "compiled":
             raise InputError(
-                f'path="compiled" was asked for, but {culprit}, which has no kernel; use path="auto" or '
-                'path="vectorised"'
+                f'path="compiled" was asked for, but {culprit}; use path="auto" or path="vectorised"'
             ) from None
         return Npga(problem, network, version, steps)

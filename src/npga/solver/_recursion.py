@@ -147,7 +147,7 @@ class Npga(Method[State]):
         self.name = version.name
         self.steps: Steps = steps
         self.version: Version = version
-        self.schedule = version.schedule(steps.beta)
+        self.schedule = version.schedule(steps.beta, network)
         self.rounds = self.schedule.rounds
         self._alpha = alpha_of(problem, steps)
         self.exchange = Gossip(network, version, self.schedule)

@@ -62,7 +62,8 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
         raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
     problem.expect(network)
     given = None if steps is None else with_fixed(_read(steps), chosen.fixed, chosen.name)
-    setup = Setup(problem_facts(problem), network, chosen)
+    # A Chebyshev polynomial of W is the mixing matrix of another network, and the theorems are about that one.
+    setup = Setup(problem_facts(problem), chosen.mixed(network), chosen.plain)
     theorems = coverages(setup, given)
     best = best_of(theorems)
     used = given if given is not None else None if best is None else best.steps

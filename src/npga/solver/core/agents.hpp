@@ -1,0 +1,153 @@
+// The agent schedule: agents one after another, in groups whose matrices and dual rows fit the cache together.
+//
+// A_i is read from memory once per iteration: A_i^T lam_i and A_i x_hat_i follow one another. Every sum belongs to one
+// agent, so that the bits do not depend on the number of threads.
+#pragma once
+#include "functions.hpp"
+#include "mixing.hpp"
+
+namespace npga {
+
+template <class T> struct Group {
+    Int first, last; // agents
+    Int at, size;    // where their rows begin in an n x p array, and how many numbers these have
+
+    Group(const Plan<T>& plan, Int k)
+        : first(plan.groups[k]), last(plan.groups[k + 1]), at(first * plan.p), size((last - first) * plan.p) {}
+};
+
+// K^power v, v itself for the power 0.
+template <class T> inline T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int power) {
+    return power == 0 ? now.v : now.kept + (power - 1) * plan.n * plan.p;
+}
+
+// x_new = prox_{alpha g}(x - alpha (grad f(x) + force)) and x_hat = x_new + theta (x_new - x), for a group.
+template <class T> void move_group(const Plan<T>& plan, Int k, const Arrays<T>& now, T* work) {
+    const Int lo = plan.offsets[plan.groups[k]], hi = plan.offsets[plan.groups[k + 1]];
+    const T theta = T(plan.theta);
+    add_grad(plan.f, plan.f_bounds[k], plan.f_bounds[k + 1], now.x, now.force, work);
+#pragma omp simd
+    for (Int j = lo; j < hi; ++j) now.x_new[j] = now.x[j] - plan.alpha[j] * now.force[j];
+    prox(plan.g, ready(plan.g), plan.g_bounds[k], plan.g_bounds[k + 1], now.x_new, now.x, now.x_new);
+#pragma omp simd
+    for (Int j = lo; j < hi; ++j) now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]);
+}
+
+// The rows A_i x_i of a group, from its first one on.
+template <class T> void images(const Plan<T>& plan, Group<T> g, const T* x, T* out) {
+    fill(g.size, T(0), out);
+    for (Int i = g.first; i < g.last; ++i)
+        add_product(plan.matrices[i], 0, plan.p, x + plan.offsets[i], out + (i - g.first) * plan.p);
+}
+
+// The first message of a correction, c_r (lam - lam_prev) + gamma b_{s+r} K^s v.
+template <class T>
+void open_message(const Plan<T>& plan, Group<T> g, const Arrays<T>& now, const T* lam, const T* lam_prev, T* out) {
+    if (plan.new_powers == 0) return;
+    const T* latest = power_of_v(plan, now, plan.kept_powers);
+    fill(g.size, T(0), out + g.at);
+    add_message(plan, plan.new_powers, g.size, lam + g.at, lam_prev + g.at, latest + g.at, out + g.at);
+}
+
+// u += C dlam + gamma B^2 v: K times the last message, and the powers of v that are known. v is needed no more once its
+// message is written, and serves as scratch.
+template <class T> void correct(const Plan<T>& plan, Group<T> g, const Arrays<T>& now) {
+    for (Int m = 1; m <= plan.kept_powers; ++m) add(g.size, plan.b[m], power_of_v(plan, now, m) + g.at, now.u + g.at);
+    if (plan.new_powers == 0) return;
+    for (Int i = g.first; i < g.last; ++i) differences(plan, i, now.message, plan.p, plan.p, now.v + i * plan.p);
+    add(g.size, T(1), now.v + g.at, now.u + g.at);
+}
+
+// lam+ = prox_{t h*}(D v), the first message of the next iteration, and the sum of lam+ (finite or not).
+template <class T> double finish(const Plan<T>& plan, Group<T> g, const Arrays<T>& now, T* scratch) {
+    const T* mixed = now.v + g.at;
+    if (plan.kept_powers) {
+        for (Int j = 0; j < g.size; ++j) scratch[j] = mixed[j];
+        for (Int m = 1; m <= plan.kept_powers; ++m) add(g.size, plan.d_powers[m], power_of_v(plan, now, m) + g.at, scratch);
+        mixed = scratch;
+    }
+    T* lam = now.lam_prev + g.at;
+    const Int m = plan.h.copies > 1 ? g.size : plan.p, lo = plan.h.copies > 1 ? g.at : 0;
+    for (Int i = 0; i < g.size; i += m) conj_prox(plan.h, lo, lo + m, mixed + i, now.lam + g.at + i, lam + i);
+    T total = 0;
+#pragma omp simd reduction(+ : total)
+    for (Int j = 0; j < g.size; ++j) total += lam[j];
+    open_message(plan, g, now, now.lam_prev, now.lam, now.reply);
+    return double(total);
+}
+
+// x+, u+ = u + C dlam + gamma B^2 v and v+ = lam - u+ + beta A x_hat+, for a group. With D = I also lam+, whose sum is
+// returned. Where a run pauses, A x+ is written as well.
+template <class T> double step_group(const Plan<T>& plan, Int k, const Arrays<T>& now, const Task<T>& task) {
+    const Group<T> g(plan, k);
+    fill(plan.offsets[g.last] - plan.offsets[g.first], T(0), now.force + plan.offsets[g.first]);
+    for (Int i = g.first; i < g.last; ++i)
+        add_adjoint(plan.matrices[i], 0, plan.p, now.lam + i * plan.p, now.force + plan.offsets[i]);
+    move_group(plan, k, now, task.work);
+    if (task.pause) images(plan, g, now.x_new, now.Ax + g.at);
+    images(plan, g, now.x_hat, task.scratch);
+    correct(plan, g, now);
+    const T *lam = now.lam + g.at, *u = now.u + g.at, *image = task.scratch, beta = T(plan.beta);
+    T* v = now.v + g.at;
+#pragma omp simd
+    for (Int j = 0; j < g.size; ++j) v[j] = lam[j] - u[j] + beta * image[j];
+    return plan.kept_powers ? 0.0 : finish(plan, g, now, task.scratch);
+}
+
+// ---------------------------------------------------------------- what a thread does, for its groups
+
+template <class T> double step(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    double total = 0;
+    for (Int k = task.first; k < task.last; ++k) total += step_group(plan, k, now, task);
+    return total;
+}
+
+// Horner's rule: the next message is K times the last one plus the new part for this power.
+template <class T> double exchange(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    const T* latest = power_of_v(plan, now, plan.kept_powers);
+    for (Int i = plan.groups[task.first]; i < plan.groups[task.last]; ++i) {
+        const Int at = i * plan.p;
+        differences(plan, i, now.message, plan.p, plan.p, now.reply + at);
+        add_message(plan, task.power, plan.p, now.lam + at, now.lam_prev + at, latest + at, now.reply + at);
+    }
+    return 0;
+}
+
+// K^power v; after the last power D v and lam+, whose sum is returned.
+template <class T> double combine(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    const T* source = power_of_v(plan, now, task.power - 1);
+    double total = 0;
+    for (Int k = task.first; k < task.last; ++k) {
+        const Group<T> g(plan, k);
+        for (Int i = g.first; i < g.last; ++i)
+            differences(plan, i, source, plan.p, plan.p, power_of_v(plan, now, task.power) + i * plan.p);
+        if (task.power == plan.kept_powers) total += finish(plan, g, now, task.scratch);
+    }
+    return total;
+}
+
+// The first messages of a stretch of iterations.
+template <class T> double begin(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    for (Int k = task.first; k < task.last; ++k)
+        open_message(plan, Group<T>(plan, k), now, now.lam, now.lam_prev, now.message);
+    return 0;
+}
+
+template <class T> inline void swap(T*& a, T*& b) {
+    T* c = a;
+    a = b, b = c;
+}
+
+// One iteration by one thread, whose task is all groups; returns the sum of lam+ (finite or not).
+template <class T> double iterate(const Plan<T>& plan, Arrays<T>& now, Task<T>& task) {
+    for (task.power = plan.new_powers - 1; task.power > 0; --task.power) {
+        exchange(plan, now, task);
+        swap(now.message, now.reply);
+    }
+    double total = step(plan, now, task);
+    for (task.power = 1; task.power <= plan.kept_powers; ++task.power) total += combine(plan, now, task);
+    swap(now.x, now.x_new), swap(now.lam, now.lam_prev), swap(now.message, now.reply);
+    return total;
+}
+
+} // namespace npga

@@ -1,0 +1,94 @@
+// The entry points, for float (suffix _32) and double (_64). They allocate nothing and decide nothing.
+#include "measure.hpp"
+#include "panels.hpp"
+
+#if defined(_WIN32)
+#define EXPORT extern "C" __declspec(dllexport)
+#else
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+
+namespace npga {
+
+// The columns for the prox of g with the steps alpha, and of h* with the step beta/n.
+template <class T> void prepare_steps(const Plan<T>& plan) {
+    const Function<T>&g = plan.g, &h = plan.h;
+    const double t = plan.beta / double(plan.n);
+    prepare(g, false, plan.alpha, 1, Columns<T>{g.ready_a, g.ready_b, g.ready_c});
+    for (Int k = 0; k < h.copies; ++k)
+        prepare(h, true, &t, 0, Columns<T>{h.ready_a, h.ready_b, h.ready_c}.from(k * plan.p));
+}
+
+// Advance by lengths[0], lengths[1], ... iterations on one thread, whose task is all groups, with a row of findings
+// after each unless `table` is null. Ends where a stopping rule fires, and at the first lam that is not finite. Returns
+// the number of whole lengths, and in `done` that of iterations. This is the only way by which one thread iterates by the
+// agent schedule, so that the bits are the same wherever a run pauses. A length of 0 measures only.
+template <class T>
+Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, Task<T>& task, const Int* lengths, Int count, const Gauge<T>* gauge,
+                  const Stopping* to, Findings* table, Int* done) {
+    if (lengths[0] > 0) begin(plan, now, task);
+    *done = 0;
+    for (Int row = 0; row < count; ++row) {
+        for (Int j = 1; j <= lengths[row]; ++j) {
+            ++*done;
+            task.pause = j == lengths[row];
+            if (!std::isfinite(iterate(plan, now, task))) return row;
+        }
+        if (!table) continue;
+        measure(plan, *gauge, now, table[row]);
+        if (stops(table[row], *to)) return row + 1;
+    }
+    return count;
+}
+
+// A function by itself: 0 its value, 1 its gradient, 2 its prox, 3 the prox of its conjugate, with the step t.
+template <class T>
+double apply_function(const Function<T>& f, Int operation, const T* x, double t, double slack, T* out, T* work) {
+    if (operation == 0) return value(f, x, slack, work);
+    if (operation == 1) add_grad(f, Int(0), f.count, x, out, work);
+    if (operation < 2 || f.count == 0) return 0;
+    prepare(f, operation == 3, &t, 0, Columns<T>{f.ready_a, f.ready_b, f.ready_c});
+    if (operation == 2) prox(f, ready(f), Int(0), f.count, x, x, out);
+    if (operation == 3) conj_prox(f, Int(0), f.segments[f.count - 1].stop, x, x, out);
+    return 0;
+}
+
+} // namespace npga
+
+using namespace npga;
+
+#define PHASE(name, T, bits)                                                                                           \
+    EXPORT double name##_##bits(const Plan<T>* plan, const Arrays<T>* now, const Task<T>* task) {                      \
+        return name(*plan, *now, *task);                                                                               \
+    }
+#define ENTRIES(T, bits)                                                                                               \
+    EXPORT void prepare_##bits(const Plan<T>* plan) { prepare_steps(*plan); }                                          \
+    EXPORT Int sweep_##bits(const Plan<T>* plan, Arrays<T>* now, Task<T>* task, const Int* lengths, Int count,         \
+                            const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {                   \
+        return sweep_lengths(*plan, *now, *task, lengths, count, gauge, to, table, done);                              \
+    }                                                                                                                  \
+    EXPORT double apply_##bits(const Function<T>* f, Int operation, const T* x, double t, double slack, T* out,        \
+                               T* work) {                                                                              \
+        return apply_function(*f, operation, x, t, slack, out, work);                                                  \
+    }                                                                                                                  \
+    PHASE(begin, T, bits) PHASE(exchange, T, bits) PHASE(step, T, bits) PHASE(combine, T, bits)                        \
+    PHASE(pull, T, bits) PHASE(move, T, bits) PHASE(dual, T, bits)
+
+ENTRIES(float, 32)
+ENTRIES(double, 64)
+
+// Whether there is a formula for a kind of function.
+EXPORT int knows(Int kind) {
+    bool found = (kind >= NORM && kind <= SIMPLEX) || kind == QUADRATIC || kind == LEAST_SQUARES;
+    with_kind<double>(kind, [&](auto) { found = true; });
+    return found;
+}
+
+// Whether this processor runs code for x86-64-v3.
+EXPORT int has_v3() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+#else
+    return 0;
+#endif
+}

@@ -1,0 +1,275 @@
+// The elementwise functions, one coordinate at a time: phi(x) with parameters a, b, c and r = x - c.
+//
+// A prox has the same step in all iterations, so that what depends on it alone is computed before: for_prox(k, t) and
+// for_conj(k, t) turn the parameters into those that prox and conj_prox read, and no division is left in their loops.
+// npga.functions states the same mathematics in NumPy; a test compares all of it.
+#pragma once
+#include "plan.hpp"
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace npga {
+
+template <class T> struct Row {
+    T a, b, c;
+};
+template <class T> struct Columns {
+    T *a, *b, *c;
+    Row<std::remove_const_t<T>> operator[](Int j) const { return {a[j], b[j], c[j]}; }
+    Columns from(Int j) const { return {a + j, b + j, c + j}; }
+    Columns<const T> fixed() const { return {a, b, c}; }
+};
+
+// The number of [lo, hi] next to x; NaN stays NaN.
+template <class T> inline T clip(T x, T lo, T hi) {
+    const T above = x < lo ? lo : x;
+    return above > hi ? hi : above;
+}
+
+template <class T> struct Zero {
+    using K = Row<T>;
+    static T value(T, K, T) { return 0; }
+    static T grad(T, K) { return 0; }
+    static K for_prox(K k, T) { return k; }
+    static T prox(T x, K) { return x; }
+    static K for_conj(K k, T) { return k; }
+    static T conj_prox(T, K) { return 0; }
+};
+
+// a r
+template <class T> struct Linear {
+    using K = Row<T>;
+    static T value(T x, K k, T) { return k.a * (x - k.c); }
+    static T grad(T, K k) { return k.a; }
+    static K for_prox(K k, T t) { return {t * k.a, 0, 0}; }
+    static T prox(T x, K q) { return x - q.a; }
+    static K for_conj(K k, T) { return k; }
+    static T conj_prox(T, K q) { return q.a; }
+};
+
+// (a/2) r^2. The prox is a correction of x, so that rounding is relative to the distance travelled.
+template <class T> struct Square {
+    using K = Row<T>;
+    static T value(T x, K k, T) { return k.a * (x - k.c) * (x - k.c) / 2; }
+    static T grad(T x, K k) { return k.a * (x - k.c); }
+    static K for_prox(K k, T t) { return {t * k.a / (1 + t * k.a), 0, k.c}; }
+    static T prox(T x, K q) { return x - q.a * (x - q.c); }
+    static K for_conj(K k, T t) { return {1 / (1 + t / k.a), 0, t * k.c}; }
+    static T conj_prox(T x, K q) { return q.a * (x - q.c); }
+};
+
+// a |r| + (b/2) r^2, with a gradient where a = 0. The conjugate is max(|y| - a, 0)^2/(2 b) + c y.
+template <class T> struct Elastic {
+    using K = Row<T>;
+    static T value(T x, K k, T) { return k.a * std::abs(x - k.c) + k.b * (x - k.c) * (x - k.c) / 2; }
+    static T grad(T x, K k) { return k.b * (x - k.c); }
+    static K for_prox(K k, T t) { return {t * k.a, 1 / (1 + t * k.b), k.c}; }
+    static T prox(T x, K q) { return q.c + (x - q.c - clip(x - q.c, -q.a, q.a)) * q.b; }
+    static K for_conj(K k, T t) { return {k.a, k.b / (t + k.b), t * k.c}; }
+    static T conj_prox(T x, K q) {
+        const T r = x - q.c, near = clip(r, -q.a, q.a);
+        return near + q.b * (r - near);
+    }
+};
+
+// a r^2/2 for |r| <= b, a (b |r| - b^2/2) beyond. The conjugate is y^2/(2 a) + c y on |y| <= a b.
+template <class T> struct Huber {
+    using K = Row<T>;
+    static T value(T x, K k, T) {
+        const T r = std::abs(x - k.c), q = r > k.b ? k.b : r;
+        return k.a * (q * q / 2 + k.b * (r - q));
+    }
+    static T grad(T x, K k) { return k.a * clip(x - k.c, -k.b, k.b); }
+    static K for_prox(K k, T t) { return {t * k.a / (1 + t * k.a), t * k.a * k.b, k.c}; }
+    static T prox(T x, K q) { return x - clip(q.a * (x - q.c), -q.b, q.b); }
+    static K for_conj(K k, T t) { return {1 / (1 + t / k.a), k.a * k.b, t * k.c}; }
+    static T conj_prox(T x, K q) { return clip(q.a * (x - q.c), -q.b, q.b); }
+};
+
+// max(a r, b r), a <= b. The conjugate is c y on a <= y <= b.
+template <class T> struct Kinked {
+    using K = Row<T>;
+    static T value(T x, K k, T) {
+        const T left = k.a * (x - k.c), right = k.b * (x - k.c);
+        return left > right ? left : right;
+    }
+    static T grad(T, K) { return 0; } // has none
+    static K for_prox(K k, T t) { return {t * k.a, t * k.b, k.c}; }
+    static T prox(T x, K q) { return x - clip(x - q.c, q.a, q.b); }
+    static K for_conj(K k, T t) { return {k.a, k.b, t * k.c}; }
+    static T conj_prox(T x, K q) { return clip(x - q.c, q.a, q.b); }
+};
+
+// 0 for a <= x <= b, up to `slack` times (1 + |bound|) as in npga.functions, else infinity.
+template <class T> struct Interval {
+    using K = Row<T>;
+    static T value(T x, K k, T slack) {
+        const bool member = x >= k.a - slack * (1 + std::abs(k.a)) && x <= k.b + slack * (1 + std::abs(k.b));
+        return member ? T(0) : std::numeric_limits<T>::infinity();
+    }
+    static T grad(T, K) { return 0; } // has none
+    static K for_prox(K k, T) { return k; }
+    static T prox(T x, K q) { return clip(x, q.a, q.b); }
+    static K for_conj(K k, T t) { return {t * k.a, t * k.b, 0}; }
+    static T conj_prox(T x, K q) { return x - clip(x, q.a, q.b); }
+};
+
+// The floating-point numbers as words: sign, exponent, fraction. Adding `whole` rounds to a whole number, which then
+// fills the low bits of the fraction.
+template <class T> struct Bits;
+template <> struct Bits<double> {
+    using Word = std::uint64_t;
+    static constexpr int fraction = 52, terms = 13;
+    static constexpr Word bias = 1023, half_root = 0x3FE6A09E667F3BCD; // sqrt(1/2)
+    static constexpr double whole = 6755399441055744.0, least = -708.0;
+    static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
+};
+template <> struct Bits<float> {
+    using Word = std::uint32_t;
+    static constexpr int fraction = 23, terms = 7;
+    static constexpr Word bias = 127, half_root = 0x3F3504F3;
+    static constexpr float whole = 12582912.0f, least = -87.0f;
+    static constexpr float ln2_high = 6.93359375e-01f, ln2_low = -2.12194440e-04f;
+};
+template <class To, class From> inline To same_bits(From x) {
+    To y;
+    static_assert(sizeof x == sizeof y, "");
+    std::memcpy(&y, &x, sizeof y);
+    return y;
+}
+
+// exp(x) for x <= 0 without branches and calls, so that loops over it use the vector units: x = k ln 2 + r with
+// |r| <= ln(2)/2, the series of exp(r), and k as exponent. NaN is not kept.
+template <class T> inline T exp_negative(T x) {
+    using B = Bits<T>;
+    x = x > B::least ? x : B::least;
+    const T shifted = x * T(1.4426950408889634) + B::whole, k = shifted - B::whole;
+    const T r = (x - k * B::ln2_high) - k * B::ln2_low;
+    constexpr double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                                  1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+    T sum = T(inverse[B::terms]);
+    for (int j = B::terms - 1; j >= 0; --j) sum = sum * r + T(inverse[j]);
+    return sum * same_bits<T>((same_bits<typename B::Word>(shifted) + B::bias) << B::fraction);
+}
+
+// ln(x) for normal x > 0 to about nine digits, likewise: x = 2^k m with m near 1, and ln(m) = 2 artanh((m - 1)/(m + 1)).
+template <class T> inline T rough_log(T x) {
+    using B = Bits<T>;
+    using Word = typename B::Word;
+    const Word word = same_bits<Word>(x), k = (word - B::half_root + (B::bias << B::fraction)) >> B::fraction;
+    const T m = same_bits<T>(word - ((k - B::bias) << B::fraction)), z = (m - 1) / (m + 1), zz = z * z;
+    const T series = ((zz / 9 + T(1.0 / 7)) * zz + T(1.0 / 5)) * zz + T(1.0 / 3);
+    const T exponent = same_bits<T>(k + same_bits<Word>(B::whole)) - (B::whole + B::bias);
+    return exponent * T(0.6931471805599453) + 2 * z * (1 + zz * series);
+}
+
+// b ln(1 + exp(-a r)), a = -1 or +1. With v = a (u - c) and y = a (x - c) its prox solves F(v) = v - y - s sigma(-v) = 0,
+// s = t b, on [y, y + s]; that of the conjugate is the gradient at prox_{f/t}(x/t), which does not cancel for large t.
+template <class T> struct Logistic {
+    using K = Row<T>;
+    static constexpr Int block = 64;
+
+    // sigma(-v); NaN stays NaN
+    static T falling(T v) {
+        const T e = exp_negative(-std::abs(v));
+        return (v >= 0 ? e : v < 0 ? T(1) : v) / (1 + e);
+    }
+    static T value(T x, K k, T) {
+        const T m = -k.a * (x - k.c);
+        return k.b * ((m > 0 ? m : T(0)) + std::log1p(std::exp(-std::abs(m))));
+    }
+    static T grad(T x, K k) { return -k.b * k.a * falling(k.a * (x - k.c)); }
+    static K for_prox(K k, T t) { return {k.a, t * k.b, k.c}; }
+    static K for_conj(K k, T t) { return {k.a / t, k.b, k.a * k.c}; }
+
+    // Both proximal maps of m coordinates; the guess is an earlier result.
+    static void prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
+        T y[block], s[block], v[block];
+        for (Int first = 0; first < m; first += block) {
+            const Int count = m - first < block ? m - first : block;
+#pragma omp simd
+            for (Int k = 0; k < count; ++k) {
+                const Int j = first + k;
+                y[k] = q.a[j] * (x[j] - q.c[j]), s[k] = q.b[j], v[k] = q.a[j] * (guess[j] - q.c[j]);
+            }
+            roots(count, y, s, v);
+#pragma omp simd
+            for (Int k = 0; k < count; ++k) out[first + k] = q.c[first + k] + q.a[first + k] * v[k];
+        }
+    }
+    static void conj_prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
+        constexpr T tiny = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+        T y[block], s[block], v[block];
+        for (Int first = 0; first < m; first += block) {
+            const Int count = m - first < block ? m - first : block;
+#pragma omp simd
+            for (Int k = 0; k < count; ++k) {
+                const Int j = first + k;
+                y[k] = q.a[j] * x[j] - q.c[j], s[k] = q.b[j] * std::abs(q.a[j]);
+                const T p = std::abs(guess[j]) / q.b[j]; // = sigma(-v)
+                v[k] = rough_log((p < 1 ? 1 - p : T(0)) + tiny) - rough_log((p < 1 ? p : T(1)) + tiny);
+            }
+            roots(count, y, s, v);
+#pragma omp simd
+            for (Int k = 0; k < count; ++k) {
+                const Int j = first + k;
+                const T slope = q.b[j] * falling(v[k]);
+                out[j] = q.a[j] > 0 ? -slope : slope;
+            }
+        }
+    }
+
+    // The roots for count <= block coordinates, from guesses in v, all together: Newton's step with its second-order
+    // correction, inside a bracket that shrinks. A coordinate is finished, and then stays as it is, when |F| or what
+    // the step leaves of it is within the rounding error of F, or the step changes nothing; so its bits do not depend
+    // on its neighbours.
+    static void roots(Int count, const T* y, const T* s, T* v) {
+        constexpr T eps = std::numeric_limits<T>::epsilon();
+        T lower[block], upper[block], closed[block];
+#pragma omp simd
+        for (Int k = 0; k < count; ++k) {
+            lower[k] = y[k], upper[k] = y[k] + s[k], closed[k] = 0;
+            v[k] = clip(v[k], lower[k], upper[k]);
+        }
+        T finished = 0;
+        for (int step = 0; finished < count; ++step) {
+            const T newton_ends = step < 60 ? T(0) : T(1);
+            finished = 0;
+#pragma omp simd reduction(+ : finished)
+            for (Int k = 0; k < count; ++k) {
+                const T at = v[k], p = falling(at), sp = s[k] * p, F = at - y[k] - sp, slope = 1 + sp * (1 - p);
+                const T noise = eps * (std::abs(at) + std::abs(y[k]) + sp);
+                lower[k] = F < 0 ? at : lower[k];
+                upper[k] = F > 0 ? at : upper[k];
+                const T newton = F / slope, bend = sp * (1 - p) * (2 * p - 1) * newton / (2 * slope);
+                const T better = at - newton * (1 + clip(bend, T(-0.5), T(0.5)));
+                const T middle = lower[k] + (upper[k] - lower[k]) / 2, inside = clip(better, lower[k], upper[k]);
+                const T left = std::abs(newton * newton * newton) * slope;
+                const bool near = std::abs(F) <= 2 * noise || left <= noise;
+                const T next = near || (inside == better && newton_ends == 0) ? inside : middle;
+                const T ends = near || std::abs(next - at) <= eps * std::abs(at) || F != F ? T(1) : T(0);
+                v[k] = closed[k] > 0 ? at : next;
+                closed[k] = closed[k] > 0 ? T(1) : ends;
+                finished += closed[k];
+            }
+        }
+    }
+};
+
+// Which formula is decided once, outside the loop; Python refuses kinds that are not listed.
+template <class T, class Run> inline void with_kind(Int kind, Run&& run) {
+    switch (kind) {
+    case ZERO: return run(Zero<T>{});
+    case LINEAR: return run(Linear<T>{});
+    case SQUARE: return run(Square<T>{});
+    case ELASTIC: return run(Elastic<T>{});
+    case HUBER: return run(Huber<T>{});
+    case KINKED: return run(Kinked<T>{});
+    case INTERVAL: return run(Interval<T>{});
+    case LOGISTIC: return run(Logistic<T>{});
+    }
+}
+
+} // namespace npga

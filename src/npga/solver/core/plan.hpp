@@ -1,0 +1,112 @@
+// What Python hands to the core, by named fields; npga/solver/_core.py mirrors every struct, and a test compares them.
+//
+// Nothing here owns memory: Python keeps it alive during a call. T is float or double; the layout is the same for both.
+#pragma once
+#include <cstdint>
+
+namespace npga {
+
+using Int = std::int64_t;
+
+enum Form : Int { EMPTY, BY_COLUMNS, BY_ROWS, SPARSE };
+
+// One matrix where it lies in memory; `lead` is the distance between its columns or rows. A sparse one has compressed
+// rows, and where most of these are empty also the row of every entry.
+template <class T> struct Matrix {
+    Int form, rows, columns;
+    const T* data;
+    Int lead;
+    const std::int32_t* indices;
+    const Int* pointers;
+    const std::int32_t* entry_rows;
+};
+
+// The formulas of npga.functions.Kind.
+enum Kind : Int {
+    ZERO, LINEAR, SQUARE, ELASTIC, HUBER, KINKED, INTERVAL, LOGISTIC,
+    NORM = 16, GROUPS, BALL, SIMPLEX,
+    QUADRATIC = 32, LEAST_SQUARES
+};
+
+// One formula on the coordinates start to stop. Group k of a GROUPS segment has the members[ends[k]] to
+// members[ends[k + 1] - 1], counted from `start`; matrix, vector and weight belong to the kinds with a matrix.
+template <class T> struct Segment {
+    Int kind, start, stop;
+    Int groups;
+    const Int* ends;
+    const Int* members;
+    Matrix<T> matrix;
+    const T* vector;
+    double weight;
+};
+
+// A function of all coordinates: segments, and parameters a, b, c for each coordinate. The ready columns hold what its
+// prox (g) or that of its conjugate (h) reads, computed from a, b, c and the step once; h is repeated in them `copies`
+// times, so that the rows of several agents can be one loop.
+template <class T> struct Function {
+    Int count;
+    const Segment<T>* segments;
+    const T *a, *b, *c;
+    T *ready_a, *ready_b, *ready_c;
+    Int copies;
+};
+
+// A problem on a network under a version and steps.
+template <class T> struct Plan {
+    Int n, p, d;
+    double beta, theta;
+    const T* alpha;            // a step for each coordinate
+    const Matrix<T>* matrices; // of each agent, which owns the coordinates offsets[i] to offsets[i + 1]
+    const Int* offsets;
+    Function<T> f, g, h;
+    const Int* groups; // group k: the agents groups[k] to groups[k + 1], which fit the cache together
+    Int group_count;
+    const Int *f_bounds, *g_bounds; // the segments of f and g that belong to group k
+    const Int *links, *neighbours;  // neighbours[links[i]] to neighbours[links[i + 1] - 1] of agent i, in order
+    const T* weights;
+    const T *b, *c, *d_powers;    // gamma B^2, C and D in powers of K, lowest first
+    Int new_powers, kept_powers; // rounds of the correction before the gradient step, and of the combination after it
+};
+
+// The arrays of a run: d numbers each, then n x p each. New iterates trade places with the last ones.
+template <class T> struct Arrays {
+    T *x, *x_new, *x_hat, *force; // force: A^T lam, then the whole gradient
+    T *lam, *lam_prev, *v, *u;
+    T* kept; // K v, ..., K^s v
+    T *message, *reply, *Ax;
+};
+
+// Rows first to last of the dual arrays, in panels of `rows`.
+struct Chunk {
+    Int first, last, rows;
+};
+
+// A piece of an iteration for one thread: the groups or chunks first to last - 1, and memory of its own.
+template <class T> struct Task {
+    Int first, last;
+    Int power, pause;    // the power of K in question; whether A x is wanted
+    const Chunk* chunks; // all of them, and for each its part of A^T lam
+    T* pulls;
+    T *scratch, *work; // for rows of dual arrays, and for functions with a matrix
+};
+
+// What a measurement must know beside the plan. Steps of 0 mean that none follows from the curvature.
+template <class T> struct Gauge {
+    double step_x, step_z, slack;
+    Int g_is_zero, h_is_indicator;
+    const T* reference; // or null
+    T *dual, *primal, *columns, *matrix; // scratch: 3 p numbers, 2 d, 3 max(p, d), and that of functions with a matrix
+};
+
+// What is measured.
+struct Findings {
+    double residual_x, residual_z, scale_x, scale_z, size, spread, gap, objective, largest, increment;
+};
+
+// What the stopping test compares with; a limit that is off is -1, or infinite for growth and size.
+struct Stopping {
+    double tol, gap_tol, growth, size;                                  // the limits
+    double floor_x, floor_z, distance, first_increment, first_size;     // what they are relative to
+};
+
+} // namespace npga

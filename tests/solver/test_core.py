@@ -1,0 +1,221 @@
+"""The compiled core: its structs and formulas are those of Python, and a machine without it says so."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+
+import numpy as np
+import pytest
+from test_compiled import difference, start
+from test_recursion import network_for, with_tame_c
+
+import npga
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.registry import BUILT_IN
+from npga import functions as fn
+from npga.solver import Npga, _core, _packing, core_status
+from npga.solver._compiled import CompiledNpga
+from npga.solver.core import _build
+
+OPERATIONS = ("value", "grad", "prox", "conj_prox")
+
+
+def apply(f, operation, x, t=0.0):
+    """One operation of a function by the core, and whether it has it."""
+    x = np.ascontiguousarray(x)
+    smooth = operation == "grad"
+    packed = _packing.pack_function([f], [x.size], x.dtype, smooth, ["f"])
+    ready, out, work = np.empty((3, x.size), x.dtype), np.zeros_like(x), np.empty(packed.work, x.dtype)
+    slack = max(1e-9, 16.0 * float(np.finfo(x.dtype).eps))
+    struct = packed.struct(ready, 1)
+    call = _core.core()("apply", x.dtype)
+    addresses = x.ctypes.data, t, slack, out.ctypes.data, work.ctypes.data
+    value = call(ctypes.addressof(struct), OPERATIONS.index(operation), *addresses)
+    return value if operation == "value" else out
+
+
+def points(dim, dtype):
+    rng = np.random.default_rng(3)
+    return [(scale * rng.standard_normal(dim)).astype(dtype) for scale in (1e-3, 1.0, 30.0)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("case", BUILT_IN, ids=lambda case: case.id)
+def test_every_formula_is_that_of_the_class(case, dtype):
+    f, tolerance = case.f.astype(dtype), 1e-12 if dtype is np.float64 else 2e-5
+    tested = 0
+    for x in points(case.dim, dtype):
+        for operation in OPERATIONS:
+            for t in (0.01, 1.0, 50.0) if "prox" in operation else (0.0,):
+                try:
+                    found = apply(f, operation, x, t)
+                except _packing.UnsupportedError:
+                    continue
+                if operation == "grad" and not f.has_grad:
+                    continue
+                expected = f(x) if operation == "value" else getattr(f, operation)(x, *([t] if t else []))
+                size = 1.0 + np.abs(x).max() + np.abs(np.where(np.isfinite(expected), expected, 0.0)).max()
+                np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * size, err_msg=operation)
+                tested += 1
+    assert tested
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("operation", ["prox", "conj_prox"])
+def test_the_logistic_prox_at_all_scales(operation, dtype):
+    rng = np.random.default_rng(0)
+    eps = np.finfo(dtype).eps
+    for weight, t in ((1.0, 1.0), (1e-3, 1e-3), (1e3, 1.0), (1.0, 1e3), (1e3, 1e-6), (1e-5, 1e5), (1e6, 1e6)):
+        labels = rng.choice([-1.0, 1.0], 400).astype(dtype)
+        f = fn.Logistic(labels, (weight * rng.uniform(0.1, 2.0, 400)).astype(dtype))
+        x = (rng.standard_normal(400) * 10.0 ** rng.uniform(-3, 3, 400)).astype(dtype)
+        expected = getattr(f, operation)(x, t)
+        found = apply(f, operation, x, t)
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=20 * eps * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("case", BUILT_IN, ids=lambda case: case.id)
+def test_what_is_not_a_number_is_not_hidden(case, dtype):
+    x = np.full(case.dim, np.nan, dtype)
+    for operation in ("prox", "conj_prox"):
+        try:
+            found = apply(case.f.astype(dtype), operation, x, 0.5)
+        except _packing.UnsupportedError:
+            continue
+        constant = operation == "conj_prox" and isinstance(case.f, fn.Zero | fn.Linear)
+        assert constant or np.isnan(found).any() or not np.isnan(getattr(case.f, operation)(x, 0.5)).any()
+
+
+SEEDS = range(40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_problems_versions_and_types(seed):
+    rng = np.random.default_rng(seed)
+    smooth, proximable, coupling = (str(rng.choice(sorted(kinds))) for kinds in (SMOOTH, PROXIMABLE, COUPLING))
+    dtype, tolerance = ((np.float64, 1e-12), (np.float32, 2e-5))[seed % 2]
+    name = VERSIONS[seed % len(VERSIONS)]
+    double = random_problem(seed, 6, 4, smooth, proximable, coupling, str(rng.choice(["dense", "sparse"])))
+    agents = [npga.Agent(agent.A.astype(dtype), agent.f, agent.g) for agent in double.agents]
+    problem, network = npga.Problem(agents, double.h), network_for(name, 6, seed)
+    steps = tame_steps(double, 0.5, float(rng.choice([0.0, 0.6])))
+    if seed % 3 == 0:
+        steps = npga.Steps(tuple(steps.alpha * rng.uniform(0.3, 1.0, 6)), steps.beta, steps.gamma, steps.theta)
+    version = with_tame_c(name, network, steps)
+    vectorised, compiled = (make(problem, network, version, steps) for make in (Npga, CompiledNpga))
+    a, b = start(vectorised), start(compiled)
+    for count in (1, 2, 7):
+        a, b = vectorised.advance(a, count), compiled.advance(b, count)
+        assert difference(a, b) < tolerance
+
+
+def test_each_agent_has_its_alpha_and_equal_ones_are_one():
+    problem = random_problem(4, proximable="l2", coupling="squared-loss")
+    network, version, steps = npga.Network.ring(6), npga.version("nids"), tame_steps(problem)
+    one = CompiledNpga(problem, network, version, steps)
+    same = CompiledNpga(problem, network, version, npga.Steps((steps.alpha,) * 6, steps.beta, steps.gamma))
+    np.testing.assert_array_equal(one.advance(start(one), 30).lam, same.advance(start(same), 30).lam)
+
+
+# ------------------------------------------------------------------ what Python says of the core
+
+STRUCTS = ("Matrix", "Segment", "Function", "Plan", "Arrays", "Chunk", "Task", "Gauge", "Findings", "Stopping")
+
+
+def declared():
+    """The structs of plan.hpp: name -> [(type, field), ...]."""
+    text = re.sub(r"//[^\n]*", "", (_build.HERE / "plan.hpp").read_text())
+    found = {}
+    for name, body in re.findall(r"struct (\w+) \{(.*?)\};", text, re.DOTALL):
+        found[name] = []
+        for line in filter(None, (line.strip() for line in body.split(";"))):
+            kind, rest = re.match(r"((?:const )?[\w:]+(?:<T>)?)\s*(.*)", line, re.DOTALL).groups()
+            for item in rest.split(","):
+                pointer = "*" in item or kind.endswith("*")
+                found[name].append(("pointer" if pointer else kind, item.strip(" *\n")))
+    return found
+
+
+KINDS = {"Int": ctypes.c_int64, "double": ctypes.c_double, "pointer": ctypes.c_void_p}
+KINDS |= {"Matrix<T>": _core.Matrix, "Function<T>": _core.Function}
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_structs_are_mirrored_field_by_field(name):
+    expected = [(field, KINDS[kind]) for kind, field in declared()[name]]
+    assert list(getattr(_core, name)._fields_) == expected
+
+
+def test_no_struct_is_forgotten():
+    assert set(declared()) == set(STRUCTS)
+
+
+def test_kinds_have_the_same_numbers():
+    text = (_build.HERE / "plan.hpp").read_text()
+    number, found = -1, {}
+    for item in re.search(r"enum Kind : Int \{(.*?)\};", text, re.DOTALL)[1].split(","):
+        name, _, given = (part.strip() for part in item.partition("="))
+        number = int(given) if given else number + 1
+        found[name] = number
+    assert found == {kind.name: int(kind) for kind in fn.Kind}
+    assert all(_core.core().knows(kind) for kind in fn.Kind)
+
+
+def test_a_kind_without_a_formula_is_refused(monkeypatch):
+    monkeypatch.setattr(_core.Core, "knows", lambda self, kind: kind != fn.Kind.HUBER)
+    problem = random_problem(1, smooth="huber")
+    with pytest.raises(npga.errors.InputError, match=r"f of agent 0 is Huber.*no kernel"):
+        npga.solve(problem, npga.Network.ring(6), "extra", tame_steps(problem), path="compiled")
+    assert npga.solve(problem, npga.Network.ring(6), "extra", tame_steps(problem), max_iters=5).path == "vectorised"
+
+
+# ------------------------------------------------------------------ where it comes from
+
+
+@pytest.fixture
+def looked_for_again():
+    _core._found.cache_clear()
+    yield
+    _core._found.cache_clear()
+
+
+@pytest.mark.usefixtures("looked_for_again")
+def test_without_a_core_numpy_runs_and_the_reason_is_told(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(_build, "compiler", lambda: None)
+    libraries = _build.libraries
+    monkeypatch.setattr(_build, "libraries", lambda folder=tmp_path: libraries(folder))
+    build = _build.build
+    monkeypatch.setattr(_build, "build", lambda: build(tmp_path))
+    problem = random_problem(1)
+    arguments = problem, npga.Network.ring(6), "extra", tame_steps(problem)
+    with caplog.at_level(logging.WARNING, "npga"):
+        assert npga.solve(*arguments, max_iters=5).path == "vectorised"
+    assert "NumPy" in caplog.text
+    assert core_status()[0] is False
+    assert "no C++ compiler was found" in core_status()[1]
+    with pytest.raises(npga.errors.InputError, match="pip install ziglang"):
+        npga.solve(*arguments, path="compiled")
+
+
+@pytest.mark.usefixtures("looked_for_again")
+def test_another_library_can_be_chosen(monkeypatch):
+    monkeypatch.setenv("NPGA_CORE", str(_build.libraries()["baseline"]))
+    assert "NPGA_CORE" in core_status()[1]
+    problem = random_problem(2)
+    assert npga.solve(problem, npga.Network.ring(6), "extra", tame_steps(problem), max_iters=5).path == "compiled"
+
+
+def test_what_a_library_was_made_from_is_in_its_name(monkeypatch):
+    before = set(_build.libraries().values())
+    monkeypatch.setattr(_build, "FLAGS", [*_build.FLAGS, "-g"])
+    assert before.isdisjoint(_build.libraries().values())
+
+
+def test_a_failed_build_shows_what_the_compiler_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(_build, "FLAGS", [*_build.FLAGS, "-fno-such-flag"])
+    with pytest.raises(_build.BuildError, match="no-such-flag"):
+        _build.build(tmp_path)
+    assert not list(tmp_path.glob("core-*"))
