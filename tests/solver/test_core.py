@@ -59,7 +59,7 @@ def test_every_formula_is_that_of_the_class(case, dtype):
                 size = 1.0 + np.abs(x).max() + np.abs(np.where(np.isfinite(expected), expected, 0.0)).max()
                 np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * size, err_msg=operation)
                 tested += 1
-    assert tested
+    assert tested or isinstance(getattr(case.f, "f", case.f), fn.Sum)  # sums run in NumPy
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -156,12 +156,13 @@ def test_no_struct_is_forgotten():
 def test_kinds_have_the_same_numbers():
     text = (_build.HERE / "plan.hpp").read_text()
     number, found = -1, {}
-    for item in re.search(r"enum Kind : Int \{(.*?)\};", text, re.DOTALL)[1].split(","):
+    listed = re.sub(r"//.*", "", re.search(r"enum Kind : Int \{(.*?)\};", text, re.DOTALL)[1])
+    for item in listed.split(","):
         name, _, given = (part.strip() for part in item.partition("="))
         number = int(given) if given else number + 1
         found[name] = number
     assert found == {kind.name: int(kind) for kind in fn.Kind}
-    assert all(_core.core().knows(kind) for kind in fn.Kind)
+    assert all(_core.core().knows(kind) for kind in fn.Kind if kind is not fn.Kind.BENT)
 
 
 def test_a_kind_without_a_formula_is_refused(monkeypatch):

@@ -258,6 +258,53 @@ template <class T> struct Logistic {
     }
 };
 
+// -a ln r for r > 0, else infinity. The prox is c + v with v (v - y) = s, v > 0, y = x - c and s = t a; that of the
+// conjugate is its mirror image.
+template <class T> struct NegLog {
+    using K = Row<T>;
+    static T root(T y, T s) {
+        const T far = std::abs(y) + std::sqrt(y * y + 4 * s);
+        return y >= 0 ? far / 2 : 2 * s / far;
+    }
+    static T value(T x, K k, T) {
+        return x > k.c ? -k.a * std::log(x - k.c) : std::numeric_limits<T>::infinity();
+    }
+    static T grad(T, K) { return 0; } // has none
+    static K for_prox(K k, T t) { return {t * k.a, 0, k.c}; }
+    static T prox(T x, K q) { return q.c + root(x - q.c, q.a); }
+    static K for_conj(K k, T t) { return {t * k.a, 0, t * k.c}; }
+    static T conj_prox(T x, K q) { return -root(q.c - x, q.a); }
+};
+
+// a r ln r for r >= 0, else infinity. With s = t a the prox is c + s y, y + ln y = (x - c)/s - 1 - ln s. The conjugate is
+// a exp(y/a - 1) + c y; with s = a/t, y + ln y = (x - t c)/a - 1 - ln s, its prox is x - t c - a y = a (1 + ln(s y)),
+// the latter without cancellation where y is large.
+template <class T> struct Entropy {
+    using K = Row<T>;
+    // y + ln y = z, Wright's omega function: a guess, and steps of fourth order (Fritsch, Shafer and Crowley, 1973).
+    static T omega(T z) {
+        if (!(z > -40)) return std::exp(z); // NaN stays NaN
+        T y = z > 1 ? z - std::log(z) : std::exp(z < -2 ? z : 2 * (z - 1) / 3);
+        for (int step = 0; step < 3; ++step) {
+            const T r = z - y - std::log(y), w = 1 + y, m = w * (w + T(2.0 / 3) * r);
+            y *= 1 + r / w * ((m - r / 2) / (m - r));
+        }
+        return y;
+    }
+    static T value(T x, K k, T) {
+        const T r = x - k.c;
+        return r > 0 ? k.a * r * std::log(r) : r == 0 ? T(0) : std::numeric_limits<T>::infinity();
+    }
+    static T grad(T, K) { return 0; } // has none
+    static K for_prox(K k, T t) { return {t * k.a, 1 + std::log(t * k.a), k.c}; }
+    static T prox(T x, K q) { return q.c + q.a * omega((x - q.c) / q.a - q.b); }
+    static K for_conj(K k, T t) { return {k.a, 1 + std::log(k.a / t), t * k.c}; }
+    static T conj_prox(T x, K q) {
+        const T y = omega((x - q.c) / q.a - q.b);
+        return y > 1 ? q.a * (q.b + std::log(y)) : x - q.c - q.a * y;
+    }
+};
+
 // Which formula is decided once, outside the loop; Python refuses kinds that are not listed.
 template <class T, class Run> inline void with_kind(Int kind, Run&& run) {
     switch (kind) {
@@ -269,6 +316,8 @@ template <class T, class Run> inline void with_kind(Int kind, Run&& run) {
     case KINKED: return run(Kinked<T>{});
     case INTERVAL: return run(Interval<T>{});
     case LOGISTIC: return run(Logistic<T>{});
+    case NEG_LOG: return run(NegLog<T>{});
+    case ENTROPY: return run(Entropy<T>{});
     }
 }
 

@@ -23,9 +23,10 @@ template <class T> struct Matrix {
 
 // The formulas of npga.functions.Kind.
 enum Kind : Int {
-    ZERO, LINEAR, SQUARE, ELASTIC, HUBER, KINKED, INTERVAL, LOGISTIC,
+    ZERO, LINEAR, SQUARE, ELASTIC, HUBER, KINKED, INTERVAL, LOGISTIC, NEG_LOG, ENTROPY,
     NORM = 16, GROUPS, BALL, SIMPLEX,
-    QUADRATIC = 32, LEAST_SQUARES
+    QUADRATIC = 32, LEAST_SQUARES,
+    BENT = 48 // has no formula here yet
 };
 
 // One formula on the coordinates start to stop. Group k of a GROUPS segment has the members[ends[k]] to
