@@ -7,6 +7,7 @@ not know what theory promises. Chapters in reading order:
     methods     the table of methods; which implementation of NPGA runs
     loop        what a `Method` must offer, what is measured of it, and the loop
     stopping    `Limits`, the rules that read them, and when a run is looked at
+    obstacles   why a problem has no solution: certificates from differences of iterates
     recursion   NPGA: its state, one iteration, all agents at once
     pga         the centralised method that NPGA is measured against
     agent       one agent without input or output
@@ -25,6 +26,7 @@ from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
 from npga.solver._core import core_status
 from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
 from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
+from npga.solver._obstacles import Obstacle, Watch, find_obstacle
 from npga.solver._pga import Pga
 from npga.solver._progress import Tell, show_progress
 from npga.solver._recursion import Npga, State, iterate
@@ -44,6 +46,7 @@ __all__ = [
     "MethodRow",
     "MethodTable",
     "Npga",
+    "Obstacle",
     "Pga",
     "Record",
     "Reference",
@@ -57,9 +60,11 @@ __all__ = [
     "Tell",
     "Trace",
     "Traffic",
+    "Watch",
     "Yardstick",
     "conclude",
     "core_status",
+    "find_obstacle",
     "iterate",
     "local_agents",
     "method_for",

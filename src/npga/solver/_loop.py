@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
+from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._result import Record, Status, Trace
 from npga.solver._stopping import Limits, Snapshot, next_record
 from npga.steps import Steps
@@ -278,6 +279,11 @@ class Run(Generic[S]):
     trace: Trace = field(default_factory=Trace)
     status: Status = Status.MAX_ITERS
     seconds: float = 0.0
+    obstacle: Obstacle | None = None
+
+
+# Control returns to Python this often within a stretch of iterations, for the clock and for Ctrl-C.
+_PIECE_SECONDS = 0.1
 
 
 def run(
@@ -294,10 +300,11 @@ def run(
 
     A state is measured, recorded and tested at the iterations that `next_record` names and at the last one; the
     callback is called with each record and may return True to stop. Ctrl-C ends the run at the last whole state.
-    Where nobody wants to see every record at once, the meter may leap over several (see `Meter.leaps`).
+    Where nobody wants to see every record at once, the meter may leap over several (see `Meter.leaps`). Now and then
+    the run is asked what stands in its way (see `Watch`).
     """
     clock = time.perf_counter() - begun.seconds
-    current = begun
+    current, watch = begun, Watch(method.problem)
     leap = meter.leaps(limits, record_every) if callback is None else None
     try:
         while True:
@@ -307,6 +314,8 @@ def run(
                 snapshot = meter.measure(state, current.seconds)
                 current.trace.append(snapshot.record)
                 current.status = limits.verdict(snapshot) or Status.MAX_ITERS
+                if current.status is Status.MAX_ITERS and watch.is_due(state.iteration):
+                    _ask(watch, current)
                 for observe in observers:
                     observe(current)
                 if callback is not None and callback(snapshot.record, state):
@@ -319,7 +328,28 @@ def run(
                     current.trace.append(record)
                 continue
             until = min(next_record(state.iteration, record_every), limits.max_iters)
-            current.state = method.advance(state, until - state.iteration)
+            deadline = np.inf if limits.max_seconds is None else clock + limits.max_seconds
+            _stretch(method, current, until, deadline)
     except KeyboardInterrupt:
         current.status = Status.INTERRUPTED
         return current
+
+
+def _stretch(method: Method[S], current: Run[S], until: int, deadline: float) -> None:
+    """Advance to an iteration, in pieces after which the clock is looked at."""
+    piece = 1
+    while current.state.iteration < until:
+        before, begun = current.state.iteration, time.perf_counter()
+        piece = min(piece, until - before)
+        current.state = method.advance(current.state, piece)
+        now = time.perf_counter()
+        if now >= deadline or current.state.iteration < before + piece:
+            return
+        piece = max(1, int(piece * min(_PIECE_SECONDS / max(now - begun, 1e-9), 16.0)))
+
+
+def _ask(watch: Watch, current: Run[S]) -> None:
+    """Stop the run where there is no solution."""
+    current.obstacle = watch.look(current.state.iteration, current.state.x, current.state.lam.mean(axis=0))
+    if current.obstacle is not None:
+        current.status = current.obstacle.status

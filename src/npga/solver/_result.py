@@ -18,6 +18,7 @@ from npga.steps import Steps
 
 if TYPE_CHECKING:
     from npga.solver._loop import Iterate
+    from npga.solver._obstacles import Obstacle
 
 Array = NDArray[Any]
 
@@ -31,6 +32,9 @@ class Status(enum.Enum):
     MAX_SECONDS = "max_seconds"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    NO_SADDLE_POINT = "no_saddle_point"
 
     @property
     def message(self) -> str:
@@ -50,6 +54,9 @@ _MESSAGES = {
     Status.MAX_SECONDS: "The time is used up: raise max_seconds, or go on with start=result.",
     Status.DIVERGED: "The iterates grow without bound: reduce the steps.",
     Status.INTERRUPTED: "The run was interrupted: go on with start=result.",
+    Status.INFEASIBLE: "No point satisfies the coupling: loosen it, or the limits of the agents.",
+    Status.UNBOUNDED: "The objective falls without bound: bound the variables.",
+    Status.NO_SADDLE_POINT: "There is no saddle point: add a small quadratic cost, or loosen the coupling.",
 }
 
 
@@ -155,6 +162,8 @@ class Result:
         Where the run stood; `npga.solve(..., start=result)` goes on from it.
     problem, network
         What was solved, and where.
+    obstacle
+        Why there is no solution, with the coupling rows and agents involved, where the run has shown that.
     """
 
     x: Array
@@ -176,6 +185,7 @@ class Result:
     state: Iterate = field(repr=False)
     problem: Problem = field(repr=False)
     network: Network = field(repr=False)
+    obstacle: Obstacle | None = field(repr=False, default=None)
 
     @property
     def kkt(self) -> float:

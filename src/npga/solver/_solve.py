@@ -146,7 +146,7 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         lam=lam,
         blocks=problem.split(state.x),
         status=ended.status,
-        message=method.blame() if ended.status is Status.DIVERGED else ended.status.message,
+        message=_message(method, ended),
         iterations=state.iteration,
         rounds=state.rounds,
         messages=messages,
@@ -161,4 +161,12 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         state=state,
         problem=problem,
         network=method.network,
+        obstacle=ended.obstacle,
     )
+
+
+def _message(method: Method[S], ended: Run[S]) -> str:
+    """What to try next, for this very run."""
+    if ended.obstacle is not None:
+        return ended.obstacle.message
+    return method.blame() if ended.status is Status.DIVERGED else ended.status.message
