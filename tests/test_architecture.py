@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,10 +55,40 @@ def test_imports_run_one_way(path):
         assert RANK[other] < RANK[room], f"{path.name} of {room} imports {other}"
 
 
+def private_imports(tree: ast.AST) -> set[str]:
+    """Modules with an underscore that are imported, as room.module."""
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    found = [name.split(".") for name in names if name.startswith("npga.")]
+    return {".".join(parts[1:3]) for parts in found if len(parts) > 2 and parts[2].startswith("_")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_import_public_names_of_each_other(path):
+    private = private_imports(ast.parse(path.read_text()))
+    assert {name for name in private if name.split(".")[0] != room_of(path)} == set()
+
+
+def test_no_stem_stands_for_two_files():
+    """`cli` is apart: its modules are named after commands."""
+    stems = [p.stem.lstrip("_") for p in PACKAGE.rglob("*.py") if room_of(p) != "cli"]
+    stems = [stem for stem in stems if stem not in ("init__", "main__")]
+    assert sorted(stems) == sorted(set(stems))
+
+
+def test_contributing_names_files_that_exist():
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    named = [word for word in re.findall(r"`([a-z_]+/[a-z_./]*)`", text) if "." not in word.split("/")[0]]
+    assert len(named) > 25
+    for word in named:
+        places = [PACKAGE / word, PACKAGE / f"{word}.py", PACKAGE / f"{word}.hpp", PACKAGE.parents[1] / word]
+        assert any(place.exists() for place in places), f"CONTRIBUTING names {word}"
+
+
 def test_the_check_sees_a_wrong_import():
     assert imported_rooms(ast.parse("from npga.solver._loop import run")) == {"solver"}
     assert imported_rooms(ast.parse("from npga import theory")) == {"theory"}
     assert imported_rooms(ast.parse("import npga.cli")) == {"cli"}
+    assert private_imports(ast.parse("from npga.solver._loop import run")) == {"solver._loop"}
 
 
 def test_every_public_name_is_documented_and_exists():

@@ -87,13 +87,15 @@ def _lines(title: str) -> Iterator[Tell]:
 
 
 def run_observer(tell: Tell, limits: Limits) -> Callable[[Run[Any]], None]:
-    """An observer of the loop that tells how far log10 of the residual has come on its way to the tolerance."""
+    """An observer of the loop that tells how far log10 of what is wanted small has come on its way to its limit."""
+
+    def share(value: float, wanted: float | None) -> float:
+        return math.log(value) / math.log(wanted) if wanted and wanted < 1.0 and 0.0 < value < 1.0 else 0.0
 
     def observe(run: Run[Any]) -> None:
-        record, tol = run.trace[-1], limits.tol
+        record = run.trace[-1]
         done = record.iteration / max(limits.max_iters, 1)
-        if tol and 0.0 < record.kkt < 1.0 and tol < 1.0:
-            done = max(done, math.log(record.kkt) / math.log(tol))
+        done = max(done, share(record.kkt, limits.tol), share(record.gap, limits.gap_tol))
         tell(min(done, 1.0), f"iteration {record.iteration}, round {record.round}, kkt {record.kkt:.1e}")
 
     return observe
