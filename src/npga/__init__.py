@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from npga.solver import Result, Status, Trace, methods, reference
     from npga.steps import Steps
     from npga.theory import Certificate, certify
-    from npga.tuning import Solution, Tuning, design, solve, tune
+    from npga.tuning import Comparison, Solution, Tuning, compare, design, solve, tune
 
 __version__ = "0.1.0"
 
@@ -29,7 +29,7 @@ _HOMES = {
     "solver": ("Result", "Status", "Trace", "methods", "reference"),
     "steps": ("Steps",),
     "theory": ("Certificate", "certify"),
-    "tuning": ("Solution", "Tuning", "design", "solve", "tune"),
+    "tuning": ("Comparison", "Solution", "Tuning", "compare", "design", "solve", "tune"),
 }
 _ROOMS = ("errors", "experiments", "functions", "networks", "problem", "runtimes", "solver", "theory", "tuning")
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
@@ -37,6 +37,7 @@ _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 __all__ = [
     "Agent",
     "Certificate",
+    "Comparison",
     "ConsensusProblem",
     "Network",
     "Problem",
@@ -48,6 +49,7 @@ __all__ = [
     "Tuning",
     "Version",
     "certify",
+    "compare",
     "design",
     "errors",
     "experiments",

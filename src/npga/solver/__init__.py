@@ -10,6 +10,10 @@ not know what theory promises. Chapters in reading order:
     obstacles   why a problem has no solution: certificates from differences of iterates
     recursion   NPGA: its state, one iteration, all agents at once
     pga         the centralised method that NPGA is measured against
+    exact       the recursion with exact dual gradients, and PUDA for consensus problems
+    admm        Tracking-ADMM, DC-ADMM and IDC-ADMM
+    accelerated iD2A, MiD2A and the optimal method for an equality
+    subproblems every agent's own problem, solved to a tolerance
     agent       one agent without input or output
     result      status, trace and result
     checkpoint  a run in one file
@@ -31,7 +35,7 @@ from npga.solver._pga import Pga
 from npga.solver._progress import Tell, show_progress
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
-from npga.solver._result import Record, Result, Status, Trace
+from npga.solver._result import Record, Result, Status, Trace, Work
 from npga.solver._solve import conclude, solve
 from npga.solver._stopping import Limits, Rule, Snapshot
 from npga.steps import Steps
@@ -61,6 +65,7 @@ __all__ = [
     "Trace",
     "Traffic",
     "Watch",
+    "Work",
     "Yardstick",
     "conclude",
     "core_status",

@@ -35,6 +35,7 @@ from npga.networks import Chebyshev, Network
 from npga.problem import Problem, dense_block
 from npga.solver._admm import needs_equality
 from npga.solver._loop import Iterate, Method
+from npga.solver._result import Work
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -65,6 +66,7 @@ class Id2a(Method[Ascending]):
 
     name = "id2a"
     kind = Ascending
+    work, inner_work = Work(), Work(gradients=1, products=2, proxes=2)
     rounds = 1
     degree = 1
     # The sub-problem is solved until its last step is this part of the disagreement that the outer step works on.
@@ -201,6 +203,7 @@ class OptimalAffine(Method[Affine]):
         self._W: Product = lambda u: polynomial(lambda v: network.differences(v, "unit"), u)
         self._constants(problem)
         self.rounds = (2 + 2 * self._N) * degree
+        self.work = Work(gradients=1, products=3 + 2 * self._N)
 
     def _constants(self, problem: Problem) -> None:
         mu_f, L_f = problem.mu, problem.l

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from npga.networks import Network
 from npga.problem import Problem
 from npga.solver._loop import Iterate, Method
+from npga.solver._result import Work
 from npga.solver._subproblems import Subproblems
 from npga.steps import Steps
 
@@ -61,6 +62,7 @@ class _Admm(Method[Tracked]):
 
     kind = Tracked
     rounds = 1
+    work, inner_work = Work(products=2), Work(gradients=1, products=2, proxes=1)
 
     def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
         self.problem, self.network = problem, network
@@ -157,6 +159,7 @@ class IdcAdmm(DcAdmm):
     """IDC-ADMM: one proximal gradient step in place of the sub-problem."""
 
     name = "idc-admm"
+    work, inner_work = Work(gradients=1, products=2, proxes=1), Work()
 
     def _prepare(self) -> None:
         problem = self.problem

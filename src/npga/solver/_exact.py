@@ -23,7 +23,7 @@ from npga.networks import Network, Version, drive
 from npga.problem import ConsensusProblem, Problem
 from npga.solver._loop import Meter
 from npga.solver._recursion import Npga, State, iterate
-from npga.solver._result import Record
+from npga.solver._result import Record, Work
 from npga.solver._subproblems import Subproblems
 from npga.steps import Steps
 
@@ -52,6 +52,8 @@ def dual_steps(problem: Problem) -> Steps:
 
 class DualExact(Npga):
     """NPGA with the sub-problems solved to tolerance, in closed form where there is one; alpha is not used."""
+
+    work, inner_work = Work(products=2, proxes=2), Work(gradients=1, proxes=1)
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
         super().__init__(problem, network, version, steps)
@@ -119,6 +121,8 @@ class Puda(Npga):
     steps
         beta, and gamma and theta, which are 1 and 0 in the published methods.
     """
+
+    work = Work(gradients=1, proxes=1)
 
     def __init__(self, consensus: ConsensusProblem, network: Network, version: Version, steps: Steps) -> None:
         super().__init__(consensus.p1, network, version, steps)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
 from npga.solver._obstacles import Obstacle, Watch
-from npga.solver._result import Record, Status, Trace
+from npga.solver._result import Record, Status, Trace, Work
 from npga.solver._stopping import Limits, Snapshot, next_record
 from npga.steps import Steps
 
@@ -103,6 +103,8 @@ class Method(ABC, Generic[S]):
         Communication rounds per iteration.
     vectors : int
         Vectors of length p that an agent sends to each neighbour in one round.
+    work, inner_work : Work
+        What is computed in an iteration, and in each inner one.
     kind : type
         Class of its states.
     """
@@ -115,6 +117,8 @@ class Method(ABC, Generic[S]):
     path: str = "vectorised"
     rounds: int = 0
     vectors: int = 1
+    work: Work = Work(gradients=1, products=2, proxes=2)
+    inner_work: Work = Work()
     kind: type[S]
 
     @abstractmethod

@@ -49,6 +49,8 @@ class MethodRow:
         The version of the recursion that it takes where none is given; None for a method without versions.
     problem
         Class of the problems that it solves.
+    free
+        The steps that it has, for a search.
     """
 
     name: str
@@ -62,6 +64,7 @@ class MethodRow:
     refuses: Callable[[Any], str | None] = lambda problem: None  # noqa: ARG005
     version: str | None = None
     problem: type = Problem
+    free: tuple[str, ...] = ()
 
 
 METHODS: dict[str, MethodRow] = {
@@ -84,6 +87,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Chambolle & Pock 2011; Condat 2013; equation (pga) of Li & Su 2024",
             make=lambda problem, network, _, steps: Pga(problem, network, steps),
             choose=lambda problem, *_: safe_steps(problem),
+            free=("alpha", "beta", "theta"),
         ),
         MethodRow(
             name="dual-exact",
@@ -94,6 +98,7 @@ METHODS: dict[str, MethodRow] = {
             reference="equation (da2) of Li & Su 2024",
             make=DualExact,
             choose=lambda problem, *_: dual_steps(problem),
+            free=("beta", "gamma", "theta"),
             refuses=needs_curvature,
             version="nids",
         ),
@@ -106,6 +111,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Alghunaim, Ryu, Yuan & Sayed 2020; equation (puda) of Li & Su 2024",
             make=Puda,
             choose=puda_steps,
+            free=("beta", "gamma", "theta"),
             version="nids",
             problem=ConsensusProblem,
         ),
@@ -118,6 +124,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Falsone, Notarnicola, Notarstefano & Prandini 2020",
             make=lambda problem, network, _, steps: TrackingAdmm(problem, network, steps),
             choose=lambda problem, *_: balanced_penalty(problem),
+            free=("beta",),
             refuses=needs_equality,
         ),
         MethodRow(
@@ -129,6 +136,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Chang, Hong & Wang 2015",
             make=lambda problem, network, _, steps: DcAdmm(problem, network, steps),
             choose=lambda problem, *_: balanced_penalty(problem),
+            free=("beta",),
             refuses=needs_equality,
         ),
         MethodRow(
@@ -140,6 +148,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Chang, Hong & Wang 2015",
             make=lambda problem, network, _, steps: IdcAdmm(problem, network, steps),
             choose=lambda problem, *_: balanced_penalty(problem),
+            free=("beta",),
             refuses=needs_equality,
         ),
         MethodRow(
@@ -151,6 +160,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Li & Lau 2025",
             make=lambda problem, network, _, steps: Id2a(problem, network, steps),
             choose=lambda problem, *_: ascent_steps(problem),
+            free=("beta",),
         ),
         MethodRow(
             name="mid2a",
@@ -161,6 +171,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Li & Lau 2025",
             make=lambda problem, network, _, steps: MultiId2a(problem, network, steps),
             choose=lambda problem, *_: ascent_steps(problem),
+            free=("beta",),
         ),
         MethodRow(
             name="optimal-affine",

@@ -135,6 +135,32 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What the agents compute, counted over all of them together: one gradient is that of the whole f, and so on.
+
+    Parameters
+    ----------
+    gradients
+        Evaluations of grad f.
+    products
+        Products with A or its transpose.
+    proxes
+        Evaluations of the prox of g or of h*.
+    """
+
+    gradients: int = 0
+    products: int = 0
+    proxes: int = 0
+
+    def times(self, count: int) -> Work:
+        """So many times this."""
+        return Work(count * self.gradients, count * self.products, count * self.proxes)
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.gradients + other.gradients, self.products + other.products, self.proxes + other.proxes)
+
+
+@dataclass(frozen=True)
 class Result:
     """The outcome of a run.
 
@@ -150,6 +176,8 @@ class Result:
         Work and traffic: in one round every agent sends one p-vector to each neighbour.
     inner_iterations
         Spent on sub-problems inside the iterations, by methods that have some.
+    work
+        Gradients, products and proximal steps, those of inner iterations included.
     seconds
         Wall time.
     trace
@@ -176,6 +204,7 @@ class Result:
     messages: int
     floats_sent: int
     inner_iterations: int
+    work: Work
     seconds: float
     trace: Trace
     method: str

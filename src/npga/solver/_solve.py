@@ -152,6 +152,7 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         messages=messages,
         floats_sent=messages * method.width,
         inner_iterations=state.inner,
+        work=method.work.times(state.iteration) + method.inner_work.times(state.inner),
         seconds=ended.seconds,
         trace=ended.trace,
         method=method.name,

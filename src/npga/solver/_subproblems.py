@@ -117,10 +117,11 @@ class Subproblems:
         c = self.c[:, None].astype(problem.dtype)
         known = self._momentum[self._agents]
         ahead, t = x, np.ones(problem.n)
+        force = problem.A.adjoint(linear)
         for inner in range(1, self._max_inner + 1):
             gradient = problem.f.grad(ahead)
-            pull = linear if target is None else linear + c * (problem.A.apply(ahead) - target)
-            force = problem.A.adjoint(pull)
+            if target is not None:
+                force = problem.A.adjoint(linear + c * (problem.A.apply(ahead) - target))
             new = problem.g.prox(ahead - (gradient + force) / L, 1.0 / L)
             step = ahead - new
             size = self._blockwise(L * step)

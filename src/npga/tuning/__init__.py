@@ -13,10 +13,14 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
     design           `npga.design`: versions whose polynomials are searched
     design_space     the coordinates of such versions
     landscape        the rate over alpha and beta, drawn
-    tuning_results   what all of them return
+    compare          `npga.compare`: anything against anything, tuned alike
+    comparison       what it returns: tables, curves, profiles
+    tuning_results   what all the others return
 """
 
 from npga.tuning._automatic import Search, Solution, solve
+from npga.tuning._compare import Entry, compare
+from npga.tuning._comparison import Comparison
 from npga.tuning._design import DesignedVersion, design
 from npga.tuning._landscape import Landscape, landscape
 from npga.tuning._linearise import Linearisation
@@ -26,7 +30,9 @@ from npga.tuning._tune import tune
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 __all__ = [
+    "Comparison",
     "DesignedVersion",
+    "Entry",
     "Landscape",
     "Linearisation",
     "Measured",
@@ -37,6 +43,7 @@ __all__ = [
     "Trial",
     "Trials",
     "Tuning",
+    "compare",
     "design",
     "landscape",
     "measure",

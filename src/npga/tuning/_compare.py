@@ -1,0 +1,326 @@
+"""`npga.compare`: anything against anything, tuned alike and counted by the same meters.
+
+Each entry is tuned on each draw: versions of NPGA by `npga.tune`, other methods by a pattern search over the steps that
+they have, on real runs, both within the same budget of seconds. The run that counts then goes to a hundredth of the
+tolerance, so that "iterations to tol" can be the last time above it, not the first dip below.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga.errors import InputError, NpgaError, nearest
+from npga.networks import Network, Version, version_rows
+from npga.networks import version as find_version
+from npga.problem import Problem
+from npga.solver import METHODS, MethodRow, Reference, Result, Trace, show_progress
+from npga.solver import reference as solve_centrally
+from npga.solver import solve as solve_with
+from npga.steps import Steps
+from npga.tuning._comparison import Comparison
+from npga.tuning._tune import tune
+
+Array = NDArray[Any]
+Draw = Callable[[int], tuple[Problem, Network]]
+
+# Factors by which the pattern search changes a step, large ones first.
+_FACTORS = (4.0, 2.0, 1.3)
+# A curve is kept in about so many points.
+_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a comparison.
+
+    Parameters
+    ----------
+    label
+        What tables and figures call it.
+    method
+        A name of `npga.methods()`.
+    version
+        The version of the recursion, where the method has one.
+    steps
+        Steps to run with, or None to tune them.
+    """
+
+    label: str
+    method: str = "npga"
+    version: Version | None = None
+    steps: Steps | None = None
+
+
+def compare(
+    problem: Problem | Draw,
+    network: Network | None = None,
+    methods: Sequence[str | Version | Entry] = ("nids", "extra", "npga-i", "dcpa", "pga"),
+    *,
+    seeds: int | Sequence[int] = 1,
+    budget: float = 10.0,
+    tol: float = 1e-8,
+    max_iters: int = 100_000,
+    store: str | Path | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Run methods on the same problems, each tuned alike, and count all of them by the same meters.
+
+    Parameters
+    ----------
+    problem, network
+        What to solve, and where; or a function ``draw(seed) -> (problem, network)``, without a network.
+    methods
+        Names of versions ("nids", "extra", "dcpa", ...) or of methods ("pga", "tracking-admm", ...), `Version` objects
+        (such as ``npga.version("nids", chebyshev=3)``), or `Entry` objects with a label and steps of their own.
+    seeds
+        How many draws, or their seeds; a fixed problem is one draw, and the seed is the tuner's.
+    budget
+        Seconds for tuning each method on each draw; what was tuned before they run out counts.
+    tol
+        Accuracy: |x - x*|/|x0 - x*| where f is strongly convex, the residual of the optimality conditions elsewhere.
+    max_iters
+        Limit for every run.
+    store
+        File of JSON lines to which each result is written when it is there; what it holds already is not run again, so
+        that an interrupted comparison goes on where it was.
+    progress
+        Show progress.
+
+    Returns
+    -------
+    Comparison
+        Tables (text, LaTeX, HTML, pandas) and figures. A method that cannot solve a problem has a line that says why.
+    """
+    entries = [_entry(item) for item in methods]
+    labels = [entry.label for entry in entries]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"methods {labels} hold a label twice; give one of them another: npga.tuning.Entry(label=...)")
+    if not 0.0 < tol < 1.0:
+        raise InputError(f"tol is {tol!r}; expected a number between 0 and 1")
+    kept = _Store(None if store is None else Path(store))
+    numbers = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    jobs = [(seed, entry) for seed in numbers for entry in entries]
+    rows: list[dict[str, Any]] = []
+    case: _Case | None = None
+    with show_progress("comparing", progress) as tell:
+        for at, (seed, entry) in enumerate(jobs):
+            case = _Case.make(problem, network, seed, case)
+            key = _key(case, entry, seed, budget, tol, max_iters)
+            row = kept.get(key)
+            if row is None:
+                row = case.run(entry, budget, tol, max_iters)
+                kept.put(key, row)
+            rows.append(row)
+            if tell:
+                tell((at + 1) / len(jobs), f"draw {seed}, {entry.label}: {row['status']}")
+    return Comparison(tuple(rows), tuple(labels), tol)
+
+
+def _entry(item: str | Version | Entry) -> Entry:
+    if isinstance(item, Entry):
+        return item
+    if isinstance(item, Version):
+        extra = "" if item.chebyshev == 1 else f", {item.chebyshev} rounds"
+        return Entry(f"{item.name}{extra}", version=item)
+    if item in METHODS and item != "npga":
+        row = METHODS[item]
+        return Entry(item, item, None if row.version is None else find_version(row.version))
+    known = [*version_rows(), *(name for name in METHODS if name != "npga")]
+    if item not in known:
+        raise InputError(f"methods holds {item!r}; {nearest(str(item), known)}")
+    return Entry(item, version=find_version(item))
+
+
+def _key(case: _Case, entry: Entry, seed: int, budget: float, tol: float, max_iters: int) -> str:
+    network = case.network.fingerprint()
+    return f"{case.problem.fingerprint} {network} {seed} {entry!r} {budget} {tol} {max_iters}"
+
+
+class _Store:
+    """Results on disk, a line of JSON each."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._rows: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    item = json.loads(line)
+                except json.JSONDecodeError:  # the last line of an interrupted run
+                    continue
+                self._rows[item["key"]] = item["row"]
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        return self._rows.get(key)
+
+    def put(self, key: str, row: dict[str, Any]) -> None:
+        self._rows[key] = row
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "row": row}) + "\n")
+
+
+# ------------------------------------------------------------------ one draw
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A problem, its network, and its solution."""
+
+    problem: Problem
+    network: Network
+    reference: Reference
+    seed: int
+
+    @staticmethod
+    def make(problem: Problem | Draw, network: Network | None, seed: int, last: _Case | None) -> _Case:
+        if last is not None and last.seed == seed:
+            return last
+        if isinstance(problem, Problem):
+            if network is None:
+                raise InputError("a problem arrived without a network; expected both, or a function draw(seed)")
+            if last is not None:
+                return replace(last, seed=seed)
+        else:
+            problem, network = problem(seed)
+        problem.expect(network)
+        return _Case(problem, network, solve_centrally(problem), seed)
+
+    @property
+    def column(self) -> str:
+        """What "accurate to tol" looks at."""
+        return "gap" if self.problem.mu > 0.0 else "kkt"
+
+    def run(self, entry: Entry, budget: float, tol: float, max_iters: int) -> dict[str, Any]:
+        """Tune an entry and run it; the row of the table."""
+        head: dict[str, Any] = {"draw": self.seed, "method": entry.label}
+        begun = time.perf_counter()
+        try:
+            tuned = self._tuned(entry, budget, tol, max_iters)
+        except NpgaError as refused:
+            return head | {"status": "refused", "why": str(refused), "curve": []}
+        tuning_seconds = time.perf_counter() - begun
+        short = self.solve(tuned, tol / 100.0, max_iters)
+        if short.status.value != "converged" and not (short.trace[self.column] <= tol).any():
+            return head | {"status": short.status.value, "why": short.message, "curve": []}
+        every = max(1, short.iterations // 2000)
+        result = self.solve(tuned, tol / 100.0, max_iters, record_every=every)
+        return head | self._row(tuned, result, tol) | {"tuning_seconds": tuning_seconds}
+
+    def solve(self, entry: Entry, tol: float, max_iters: int, **options: Any) -> Result:
+        """A run of an entry to an accuracy."""
+        options |= (
+            {"gap_tol": tol, "tol": None, "reference": self.reference.x} if self.column == "gap" else {"tol": tol}
+        )
+        where, how = (self.problem, self.network), (entry.version, entry.steps)
+        return solve_with(*where, *how, method=entry.method, max_iters=max_iters, **options)
+
+    def _row(self, entry: Entry, result: Result, tol: float) -> dict[str, Any]:
+        at = last_above(result.trace, self.column, tol)
+        share = result.trace.iteration[at] / max(result.iterations, 1)
+        per = result.floats_sent / max(result.rounds, 1)
+        thinned = np.unique(np.linspace(0, len(result.trace) - 1, _POINTS).round().astype(int))
+        curve = [
+            [int(result.trace.iteration[k]), int(result.trace.round[k]), float(result.trace[self.column][k])]
+            for k in thinned
+        ]
+        counted = {
+            name: round(share * value)
+            for name, value in {
+                "inner_iterations": result.inner_iterations,
+                "gradients": result.work.gradients,
+                "products": result.work.products,
+                "proxes": result.work.proxes,
+                "messages": result.messages,
+            }.items()
+        }
+        steps = (
+            {} if result.steps is None else {n: getattr(result.steps, n) for n in ("alpha", "beta", "gamma", "theta")}
+        )
+        return {
+            "status": "converged",
+            "iterations": int(result.trace.iteration[at]),
+            "rounds": int(result.trace.round[at]),
+            **counted,
+            "floats_sent": int(per * result.trace.round[at]),
+            "floats_per_round": per,
+            "seconds": share * result.seconds,
+            "path": result.path,
+            "c": None if entry.version is None else entry.version.c,
+            **steps,
+            "curve": curve,
+        }
+
+    # ---------------------------------------------------------------- tuning
+
+    def _tuned(self, entry: Entry, budget: float, tol: float, max_iters: int) -> Entry:
+        if entry.steps is not None:
+            return entry
+        if entry.method == "npga":
+            assert entry.version is not None
+            found = tune(
+                self.problem, self.network, entry.version, seed=self.seed, max_seconds=budget, reference=self.reference
+            )
+            return replace(entry, version=found.version, steps=found.steps)
+        row = METHODS[entry.method]
+        why = row.refuses(self.problem)
+        if why is not None:
+            raise InputError(f"{row.name} cannot solve this problem: {why}")
+        first = None if row.choose is None else row.choose(self.problem, self.network, entry.version)
+        if first is None:
+            return entry
+        return replace(entry, steps=self._pattern_search(entry, row, first, budget, tol, max_iters))
+
+    def _pattern_search(
+        self, entry: Entry, row: MethodRow, steps: Steps, budget: float, tol: float, max_iters: int
+    ) -> Steps:
+        """Change one step at a time by a factor while that needs fewer rounds (iterations, where there are none)."""
+        begun = time.perf_counter()
+        best = self._price(replace(entry, steps=steps), tol, max_iters)
+        for factor in _FACTORS:
+            improved = True
+            while improved:
+                improved = False
+                for candidate in _neighbours(steps, row.free, factor):
+                    if time.perf_counter() - begun > budget:
+                        return steps
+                    price = self._price(replace(entry, steps=candidate), tol, max_iters, best[1])
+                    if price < best:
+                        steps, best, improved = candidate, price, True
+        return steps
+
+    def _price(self, entry: Entry, tol: float, max_iters: int, known: int | None = None) -> tuple[float, int]:
+        """(Rounds or iterations to tol, iterations); infinite if they exceed those that are known to be enough."""
+        limit = max_iters if known is None else min(max_iters, 2 * known + 10)
+        result = self.solve(entry, tol / 10.0, limit)
+        if not (result.trace[self.column] <= tol).any():
+            return math.inf, limit
+        at = last_above(result.trace, self.column, tol)
+        spent = result.trace.round[at] or result.trace.iteration[at]
+        return float(spent), int(result.trace.iteration[at])
+
+
+def _neighbours(steps: Steps, free: Sequence[str], factor: float) -> Iterator[Steps]:
+    for name in free:
+        if name == "theta":
+            yield from (replace(steps, theta=value) for value in (0.0, 0.5, 1.0) if value != steps.theta)
+        else:
+            value = float(getattr(steps, name))
+            yield replace(steps, **{name: value * factor})
+            yield replace(steps, **{name: value / factor})
+
+
+def last_above(trace: Trace, column: str, tol: float) -> int:
+    """Index of the first record after the last one that is above `tol`; the last record if it is above itself."""
+    above = np.flatnonzero(~(trace[column] <= tol))
+    return 0 if not above.size else min(int(above[-1]) + 1, len(trace) - 1)

@@ -1,0 +1,261 @@
+"""What `npga.compare` found: tables in several forms, curves, and performance profiles."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga import extras
+from npga.errors import InputError, nearest
+from npga.networks import Look, version_rows
+
+Array = NDArray[Any]
+
+COUNTS = (
+    "iterations", "rounds", "floats_sent", "messages", "gradients", "products", "proxes", "inner_iterations", "seconds",
+)  # fmt: skip
+_SHOWN = ("iterations", "rounds", "floats_sent", "gradients", "inner_iterations", "seconds")
+_PALETTE = (
+    "#332288",
+    "#117733",
+    "#882255",
+    "#DDCC77",
+    "#88CCEE",
+    "#CC6677",
+    "#999933",
+    "#661100",
+    "#6699CC",
+    "#888888",
+)
+_WORDS = {
+    "iterations": "iterations",
+    "rounds": "communication rounds",
+    "floats_sent": "numbers sent",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on the same problems.
+
+    Parameters
+    ----------
+    rows
+        One dictionary per draw and method: status, counts at the last time above the tolerance, steps, curve.
+    labels
+        The methods, in the order in which they were asked for.
+    tol
+        The accuracy.
+    """
+
+    rows: tuple[dict[str, Any], ...] = field(repr=False)
+    labels: tuple[str, ...]
+    tol: float
+
+    def of(self, label: str) -> list[dict[str, Any]]:
+        """The rows of one method."""
+        if label not in self.labels:
+            raise InputError(f"{label!r} was not compared; {nearest(label, self.labels)}")
+        return [row for row in self.rows if row["method"] == label]
+
+    @property
+    def draws(self) -> list[int]:
+        """Seeds of the draws."""
+        return sorted({int(row["draw"]) for row in self.rows})
+
+    # ---------------------------------------------------------------- tables
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One dictionary per method: draws that it solved, and the median of each count over them."""
+        lines = []
+        for label in self.labels:
+            rows = self.of(label)
+            solved = [row for row in rows if row["status"] == "converged"]
+            line: dict[str, Any] = {"method": label, "solved": len(solved), "draws": len(rows)}
+            for name in COUNTS:
+                line[name] = float(np.median([row[name] for row in solved])) if solved else math.nan
+            line["why"] = next((row["why"] for row in rows if row.get("why")), "")
+            lines.append(line)
+        return lines
+
+    def _cells(self) -> tuple[list[str], list[list[str]], list[str]]:
+        head = ["method", "solved", *(name.replace("_", " ") for name in _SHOWN)]
+        body, notes = [], []
+        for line in self.summary():
+            cells = [line["method"], f"{line['solved']}/{line['draws']}"]
+            cells += ["-" if math.isnan(line[name]) else _number(line[name], name) for name in _SHOWN]
+            body.append(cells)
+            if line["why"]:
+                notes.append(f"{line['method']}: {line['why']}")
+        return head, body, notes
+
+    @property
+    def table(self) -> str:
+        """The summary as text."""
+        head, body, notes = self._cells()
+        widths = [max(len(row[k]) for row in [head, *body]) for k in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in [head, *body]
+        ]
+        lines.insert(1, "  ".join("-" * w for w in widths))
+        what = f"Medians over {len(self.draws)} draws of what is spent until the error stays below {self.tol:g}."
+        return "\n".join([*lines, "", what, *notes])
+
+    def __str__(self) -> str:
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """All rows (without curves) as a pandas DataFrame."""
+        rows = [{name: value for name, value in row.items() if name != "curve"} for row in self.rows]
+        return extras.load("pandas", "pandas", "Comparison.to_pandas()").DataFrame(rows)
+
+    def to_latex(self) -> str:
+        """The summary as a LaTeX tabular (booktabs)."""
+        head, body, _ = self._cells()
+        lines = [" & ".join(cell.replace("_", r"\_") for cell in row) + r" \\" for row in [head, *body]]
+        columns = "l" + "r" * (len(head) - 1)
+        inner = [lines[0], r"\midrule", *lines[1:]]
+        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *inner, r"\bottomrule", r"\end{tabular}"])
+
+    def to_html(self) -> str:
+        """The summary as an HTML table."""
+        head, body, _ = self._cells()
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        return (
+            f"<table><thead>{line(head, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in body)}</tbody></table>"
+        )
+
+    _repr_html_ = to_html
+
+    # ---------------------------------------------------------------- figures
+
+    def plot(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        kind: str = "gap",
+        by: str = "rounds",
+        draw: int | None = None,
+        cost: tuple[float, float] | None = None,
+    ) -> Any:
+        """Draw the comparison (needs Matplotlib), save it if a path is given, and return the figure.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        kind
+            "gap" for the error of one draw on its way, "profile" for the share of draws that a method solves within a
+            factor of the best.
+        by
+            "iterations", "rounds", "floats_sent", or "seconds" of the cost model.
+        draw
+            Which draw, for "gap"; the first by default.
+        cost
+            (a, b) for ``by="seconds"``: a seconds per iteration and b per round.
+        """
+        if by not in _WORDS:
+            raise InputError(f"by is {by!r}; {nearest(by, _WORDS)}")
+        if by == "seconds" and cost is None:
+            raise InputError("by='seconds' needs the cost model: cost=(seconds per iteration, seconds per round)")
+        if kind not in ("gap", "profile"):
+            raise InputError(f"kind is {kind!r}; expected 'gap' or 'profile'")
+        figure = extras.load("matplotlib.figure", "plot", "Comparison.plot()").Figure(
+            figsize=(7.2, 4.6), layout="constrained"
+        )
+        axes = figure.add_subplot()
+        if kind == "gap":
+            self._gaps(axes, by, self.draws[0] if draw is None else draw, cost)
+        else:
+            self._profile(axes, by, cost)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+        if path is not None:
+            figure.savefig(path, dpi=170)
+        return figure
+
+    def _gaps(self, axes: Any, by: str, draw: int, cost: tuple[float, float] | None) -> None:
+        right = 0.0
+        for k, label in enumerate(self.labels):
+            rows = [row for row in self.of(label) if row["draw"] == draw and row["curve"]]
+            if not rows:
+                continue
+            curve = np.array(rows[0]["curve"], dtype=np.float64)
+            x = _spent(curve[:, 0], curve[:, 1], rows[0]["floats_per_round"], by, cost)
+            look = _look(label, k)
+            axes.plot(x, curve[:, 2], color=look.color, linestyle=look.dashes, linewidth=look.width, label=label)
+            if x[-1] > 0.0:
+                right = max(right, float(x[-1]))
+        axes.set(yscale="log", xlabel=_WORDS[by], ylabel="relative error", ylim=(self.tol / 100.0, None))
+        if right > 0.0:
+            axes.set_xlim(0.0, min(right, 6.0 * self._median_cost(by, draw, cost)))
+        axes.axhline(self.tol, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)))
+
+    def _median_cost(self, by: str, draw: int, cost: tuple[float, float] | None) -> float:
+        found = [
+            self._price(row, by, cost) for row in self.rows if row["draw"] == draw and row["status"] == "converged"
+        ]
+        positive = [value for value in found if value > 0.0]
+        return float(np.median(positive)) if positive else math.inf
+
+    def _price(self, row: dict[str, Any], by: str, cost: tuple[float, float] | None) -> float:
+        if by == "seconds" and cost is not None:
+            return cost[0] * (row["iterations"] + row["inner_iterations"]) + cost[1] * row["rounds"]
+        return float(row[by])
+
+    def _profile(self, axes: Any, by: str, cost: tuple[float, float] | None) -> None:
+        prices = np.full((len(self.labels), len(self.draws)), np.inf)
+        for i, label in enumerate(self.labels):
+            for row in self.of(label):
+                if row["status"] == "converged":
+                    price = self._price(row, by, cost)
+                    prices[i, self.draws.index(row["draw"])] = price if price > 0.0 else np.inf
+        ratios = prices / prices.min(axis=0)
+        finite = ratios[np.isfinite(ratios)]
+        right = max(2.0, float(finite.max()) * 1.1) if finite.size else 2.0
+        for i, label in enumerate(self.labels):
+            steps = np.sort(ratios[i][np.isfinite(ratios[i])])
+            if steps.size:
+                x = np.concatenate([[1.0], steps, [right]])
+                share = np.concatenate([[0], np.arange(1, steps.size + 1), [steps.size]]) / len(self.draws)
+                look = _look(label, i)
+                axes.step(
+                    x, share, where="post", color=look.color, linestyle=look.dashes, linewidth=look.width, label=label
+                )
+        axes.set(
+            xscale="log", xlabel=f"{_WORDS[by]}, as a multiple of the best", ylabel="share of draws", ylim=(0, 1.03)
+        )
+
+
+def _spent(iterations: Array, rounds: Array, per_round: float, by: str, cost: tuple[float, float] | None) -> Array:
+    if by == "seconds":
+        assert cost is not None
+        return np.asarray(cost[0] * iterations + cost[1] * rounds)
+    return {"iterations": iterations, "rounds": rounds, "floats_sent": rounds * per_round}[by]
+
+
+def _look(label: str, k: int) -> Look:
+    row = version_rows().get(label)
+    if row is not None:
+        return row.look
+    dashes = ("--", "-.", (0, (1, 1)), (0, (5, 2, 1, 2)))
+    return Look(label, _PALETTE[k % len(_PALETTE)], dashes[k % len(dashes)], width=1.8)
+
+
+def _number(value: float, name: str) -> str:
+    return f"{value:.2g}" if name == "seconds" else f"{value:,.0f}"
