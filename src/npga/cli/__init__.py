@@ -9,6 +9,8 @@ _problem_file
     A problem in TOML, with its arrays beside it.
 _solve
     solve, certify, tune: the commands on a problem file.
+_compare
+    compare: methods side by side.
 _launch
     launch, check, keygen, timeline: the commands on a job whose agents are apart.
 _reproduce
@@ -40,7 +42,7 @@ def application() -> typer.Typer:
     """The command `npga` with all its commands: each chapter registers its own."""
     import typer
 
-    from npga.cli import _doctor, _launch, _reproduce, _solve
+    from npga.cli import _compare, _doctor, _launch, _reproduce, _solve
 
     app = typer.Typer(
         help="Decentralized constraint-coupled optimization with NPGA.",
@@ -49,7 +51,7 @@ def application() -> typer.Typer:
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
     )
-    for module in (_solve, _reproduce, _launch, _doctor):
+    for module in (_solve, _compare, _reproduce, _launch, _doctor):
         module.register(app)
     return app
 

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from npga.errors import ProblemError
 from npga.functions import Function, Zero, join
 from npga.networks import Network
-from npga.problem._blocks import BlockOperator
+from npga.problem._blocks import BlockOperator, dense_block
 from npga.problem._residual import Residual, natural_curvature, residual
 
 Array = NDArray[Any]
@@ -155,6 +155,16 @@ class Problem:
     @property
     def _owners(self) -> list[Agent]:
         return [a for a, size in zip(self.agents, self.sizes, strict=True) if size]
+
+    @cached_property
+    def gathered(self) -> Problem:
+        """The same problem in one place: a single agent that knows every f_i, g_i and A_i."""
+        blocks = [sparse.csr_array(b) if sparse.issparse(b) else b for b in self.A.blocks]
+        if all(sparse.issparse(block) for block in blocks):
+            A = sparse.hstack(blocks, format="csr")
+        else:
+            A = np.hstack([dense_block(block) for block in blocks]).astype(self.dtype)
+        return Problem([Agent(A, self.f, self.g)], self.h)
 
     def split(self, x: Array) -> list[Array]:
         """The blocks x_1, ..., x_n of a concatenated x."""

@@ -197,10 +197,11 @@ class Comparison:
                 continue
             curve = np.array(rows[0]["curve"], dtype=np.float64)
             x = _spent(curve[:, 0], curve[:, 1], rows[0]["floats_per_round"], by, cost)
+            if not x[-1] > 0.0:  # a centralised method sends nothing
+                continue
             look = _look(label, k)
             axes.plot(x, curve[:, 2], color=look.color, linestyle=look.dashes, linewidth=look.width, label=label)
-            if x[-1] > 0.0:
-                right = max(right, float(x[-1]))
+            right = max(right, float(x[-1]))
         axes.set(yscale="log", xlabel=_WORDS[by], ylabel="relative error", ylim=(self.tol / 100.0, None))
         if right > 0.0:
             axes.set_xlim(0.0, min(right, 6.0 * self._median_cost(by, draw, cost)))
@@ -215,7 +216,7 @@ class Comparison:
 
     def _price(self, row: dict[str, Any], by: str, cost: tuple[float, float] | None) -> float:
         if by == "seconds" and cost is not None:
-            return cost[0] * (row["iterations"] + row["inner_iterations"]) + cost[1] * row["rounds"]
+            return float(cost[0] * (row["iterations"] + row["inner_iterations"]) + cost[1] * row["rounds"])
         return float(row[by])
 
     def _profile(self, axes: Any, by: str, cost: tuple[float, float] | None) -> None:

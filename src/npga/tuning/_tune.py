@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 from npga.errors import InputError, nearest
@@ -107,6 +108,13 @@ def tune(
         reference = solve_centrally(problem)
 
     def one(chosen: Version) -> Tuning:
+        if chosen.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
+            found = tune(
+                problem, chosen.mixed(network), chosen.plain, method, seed=seed, max_seconds=max_seconds,
+                reference=reference, within_theorems=within_theorems, progress=progress,
+            )  # fmt: skip
+            version = replace(found.version, chebyshev=chosen.chebyshev)
+            return replace(found, version=version, network=network)
         if method == "theorem":
             return tune_theorem(problem, network, chosen)
         gamma_max = 1.0 if within_theorems else None

@@ -1,0 +1,125 @@
+"""`npga.compare`: tuned alike, counted alike, resumed, refused with a reason."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import npga
+from helpers.families import random_problem
+from npga.cli import application
+from npga.errors import InputError
+from npga.solver import Record, Trace
+from npga.tuning import Entry
+from npga.tuning._compare import last_above
+
+NETWORK = npga.Network.erdos_renyi(6, 0.5, seed=1)
+PROBLEM = random_problem(1, 6, 3, "quadratic", "zero", "equality")
+
+
+@pytest.fixture(scope="module")
+def found():
+    methods = ["nids", npga.version("nids", chebyshev=2), "extra", "pga", "dc-admm", "dual-exact"]
+    return npga.compare(PROBLEM, NETWORK, methods, budget=1.0, seeds=2)
+
+
+def test_everything_is_solved_and_counted(found):
+    assert found.labels == ("nids", "nids, 2 rounds", "extra", "pga", "dc-admm", "dual-exact")
+    assert all(row["status"] == "converged" for row in found.rows)
+    for row in found.rows:
+        rounds = {"pga": 0, "nids, 2 rounds": 2}.get(row["method"], 1)
+        assert row["rounds"] == rounds * row["iterations"]
+        assert row["floats_sent"] == 2 * len(NETWORK.edges) * 3 * row["rounds"]
+        assert min(error for _, _, error in row["curve"]) <= 1e-10
+    assert found.draws == [0, 1]
+
+
+def test_no_method_needs_fewer_iterations_than_the_centralised_one(found):
+    medians = {line["method"]: line["iterations"] for line in found.summary()}
+    assert medians["pga"] <= 1.1 * min(medians.values())
+
+
+def test_the_count_is_the_last_time_above_the_tolerance():
+    gaps = [1.0, 1e-3, 1e-9, 1e-6, 1e-9, 1e-10]
+    trace = Trace([Record(10 * k, 10 * k, gap, gap, 0.0, 0.0) for k, gap in enumerate(gaps)])
+    assert trace.iteration[last_above(trace, "gap", 1e-8)] == 40
+    assert last_above(trace, "gap", 2.0) == 0
+
+
+def test_the_run_stays_below_from_there_on(found):
+    row = found.of("extra")[0]
+    steps = npga.Steps(*(row[name] for name in ("alpha", "beta", "gamma", "theta")))
+    star = npga.reference(PROBLEM).x
+    run = npga.solve(PROBLEM, NETWORK, "extra", steps, gap_tol=1e-10, tol=None, reference=star, record_every=1)
+    above = run.trace.iteration[run.trace.gap > 1e-8]
+    assert above[-1] < row["iterations"] <= above[-1] + max(2, run.iterations // 1000)
+
+
+def test_tables_and_figures(found, tmp_path):
+    assert "dc-admm" in found.table
+    assert found.to_latex().count(r"\\") == 7
+    assert found.to_html().count("<tr>") == 7
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(found.to_pandas(), pandas.DataFrame)
+    assert len(found.to_pandas()) == 12
+    for k, options in enumerate(
+        [{}, {"kind": "profile"}, {"by": "seconds", "cost": (1e-3, 1e-2)}, {"by": "iterations"}]
+    ):
+        found.plot(tmp_path / f"{k}.png", **options)
+        assert (tmp_path / f"{k}.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match="cost"):
+        found.plot(by="seconds")
+    with pytest.raises(InputError, match="did you mean"):
+        found.of("nid")
+
+
+def test_an_interrupted_comparison_goes_on(tmp_path, monkeypatch):
+    store = tmp_path / "rows.jsonl"
+    first = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=0.3, store=store)
+    with store.open("a") as file:
+        file.write('{"key": "half a li')  # what a kill leaves
+    monkeypatch.setattr("npga.tuning._compare._Case.run", None)
+    again = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=0.3, store=store)
+    assert again.rows == tuple(json.loads(json.dumps(first.rows)))
+
+
+def test_what_cannot_be_solved_has_a_line_that_says_why():
+    ball = random_problem(2, 6, 3, "quadratic", "zero", "ball")
+    found = npga.compare(
+        ball, NETWORK, [Entry("mine", version=npga.version("nids"), steps=npga.Steps(0.1, 0.1)), "dc-admm"]
+    )
+    assert [row["status"] for row in found.rows] == ["converged", "refused"]
+    assert "Equality" in found.table
+
+
+def test_draws_may_be_a_function():
+    def draw(seed):
+        return random_problem(seed, 6, 3, "quadratic", "zero", "equality"), NETWORK
+
+    found = npga.compare(draw, methods=["idc-admm"], seeds=[4, 7], budget=0.2)
+    assert found.draws == [4, 7]
+    assert found.of("idc-admm")[0]["iterations"] != found.of("idc-admm")[1]["iterations"]
+
+
+def test_bad_arguments_fail_first():
+    with pytest.raises(InputError, match="did you mean 'nids'"):
+        npga.compare(PROBLEM, NETWORK, ["nidss"])
+    with pytest.raises(InputError, match="twice"):
+        npga.compare(PROBLEM, NETWORK, ["nids", "nids"])
+    with pytest.raises(InputError, match="without a network"):
+        npga.compare(PROBLEM, methods=["nids"])
+
+
+def test_the_command(tmp_path):
+    out = CliRunner().invoke(
+        application(), ["compare", "elastic-net", "--methods", "extra,pga", "--budget", "1", "--out", str(tmp_path)]
+    )
+    assert out.exit_code == 0, out.output
+    assert "extra" in out.output
+    assert {"comparison.txt", "comparison.tex", "comparison.html", "gap.png", "profile.png"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    wrong = CliRunner().invoke(application(), ["compare", "elastic-nett"])
+    assert wrong.exit_code == 2
