@@ -7,11 +7,13 @@ import shutil
 import numpy as np
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 import npga
 from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
-from helpers.rehearsal import instance, make_job, solution
+from helpers.rehearsal import finish, instance, make_job, solution, start
 from npga import functions as fn
+from npga.cli import application
 from npga.errors import InputError
 from npga.runtimes import (
     launch,
@@ -130,11 +132,11 @@ def test_an_operator_of_another_type_is_refused(tmp_path):
     text = ENTRY.replace("rng.standard_normal((3, 2))", "aslinearoperator(rng.standard_normal((3, 2)))")
     job = entry_job(tmp_path, "operator_parts", f"from scipy.sparse.linalg import aslinearoperator\n{text}", "float32")
     with pytest.raises(InputError, match="LinearOperator of float64; expected float32"):
-        read_own_part(read_job(job), 0)
+        read_own_part(read_job(job, trust_code=True), 0)
 
 
 def test_entry_points_build_one_agent_each(tmp_path):
-    done = launch(entry_job(tmp_path, "my_parts", ENTRY), "inprocess", tmp_path / "out")
+    done = launch(entry_job(tmp_path, "my_parts", ENTRY), "inprocess", tmp_path / "out", trust_code=True)
     space: dict = {}
     exec(ENTRY, space)
     problem = npga.Problem([space["agent"](i) for i in range(4)], space["h"]())
@@ -184,25 +186,171 @@ def test_the_digest_sees_what_is_shared_and_nothing_else(tmp_path):
     assert read_job(path).digest != digest
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("[steps]", "[stepz]", r"no section \[steps\]"),
-        ("max_iters", "max_iter", "did you mean 'max_iters'"),
-        ("format = 1", "format = 9", "format 9"),
-        ("agents = [0]", "agents = [1]", "each of 0..3 once"),
-        ('dtype = "float64"', 'dtype = "int32"', "float64 or float32"),
-        ("p = 4", "p = 5", "expected p = 5"),
-        ('name = "extra"', 'name = "extrA2"', "did you mean"),
-        ("format = 1", "format = ", "not valid TOML"),
-    ],
-)
+MISTAKES = [
+    ("[steps]", "[stepz]", r"no section \[steps\]"),
+    ("[steps]", "[stepz]", "'stepz'; did you mean 'steps'"),
+    ("[stop]", "[stopp]", "'stopp'; did you mean 'stop'"),
+    ("max_iters", "max_iter", "did you mean 'max_iters'"),
+    ("address", "adress", r"'adress' in \[\[party\]\] number 0; did you mean 'address'"),
+    ("format = 1", "format = 9", "format 9"),
+    ("format = 1", 'format = "1"', "format '1'"),
+    ("format = 1", "format = ", "not valid TOML"),
+    ("[stop]", "[[stop]]", r"stop is \[\{"),
+    ("[problem]", "[[problem]]", r"problem is \[\{"),
+    ('name = "job"', 'name = "a\\u001bb"', "name is"),
+    ('name = "job"', "name = 4", "name is 4; expected a valid string"),
+    ("agents = [0]", "agents = [1]", "each of 0..3 once"),
+    ("agents = [0]", "agents = []", r"agents in \[\[party\]\] number 0 is \[\]"),
+    ("agents = [0]", 'agents = ["0"]', r"agents\[0\] in \[\[party\]\] number 0 is '0'; expected a valid integer"),
+    ("agents = [0]", "agents = [-1]", "expected greater than or equal to 0"),
+    ("agents = [0]", "agents = 0", "expected a valid list"),
+    ("certificates/1.crt", "certificates/0.crt", "two parties have the certificate"),
+    ("private/1.key", "private/0.key", "two parties have the key"),
+    ('dtype = "float64"', 'dtype = "int32"', "'float64' or 'float32'"),
+    ("p = 4", "p = 5", "expected p = 5"),
+    ("p = 4", "p = 0", r"p in \[problem\] is 0; expected greater than or equal to 1"),
+    ("p = 4", "p = 4.0", "expected a valid integer"),
+    ("p = 4", 'p = "4"', "expected a valid integer"),
+    ("p = 4", "", r"'p' is missing from \[problem\]"),
+    ('h = "shared/h.npz"', 'h = "shared/g.npz"', r"\[problem\]: .*g.npz does not exist"),
+    ('h = "shared/h.npz"', 'h = { kind = "SquaredLos" }', "did you mean 'SquaredLoss'"),
+    ('h = "shared/h.npz"', 'h = { kind = "SquaredLoss", target = "@y" }', "names the array 'y'"),
+    ('h = "shared/h.npz"', 'h = { kind = "L1", weight = "much" }', r"\[problem\]"),
+    ('h = "shared/h.npz"', "h = 3", r"h in \[problem\] is 3"),
+    ('h = "shared/h.npz"', 'h = "shared"', r"\[problem\]: .*is not an .npz"),
+    ('name = "extra"', 'name = "extrA2"', r"\[version\]: .*did you mean"),
+    ('name = "extra"', 'name = "extra"\nc = -1.0', "expected greater than 0"),
+    ('name = "extra"', 'name = "x"\nB2 = [1.0, "a"]', r"B2\[1\] in \[version\] is 'a'; expected a valid number"),
+    ('name = "extra"', 'name = "x"\nB2 = [1.0]', r"\[version\]"),
+    ("alpha = ", "alpha = -", "expected greater than 0"),
+    ("alpha = ", 'alfa = "x"\nalpha = ', "did you mean 'alpha'"),
+    ("theta = ", "theta = nan #", r"theta in \[steps\] is nan"),
+    ("max_iters = 10", "max_iters = -1", "expected greater than or equal to 0"),
+    ("max_iters = 10", "max_iters = true", "expected a valid integer"),
+    ("max_iters = 10", 'max_iters = 10\ntol = "1e-6"', r"tol in \[stop\] is '1e-6'; expected a valid number"),
+    ("max_iters = 10", "max_iters = 10\ntol = -1.0", "expected greater than or equal to 0"),
+    ("check_every = 50", "check_every = 0", "expected greater than or equal to 1"),
+    ("[run]", "[run]\npatience = nan", r"patience in \[run\] is nan"),
+    ("[run]", "[run]\npatience = inf", r"patience in \[run\] is inf"),
+    ("[run]", "[run]\npatience = 0", r"patience in \[run\] is 0"),
+    ("[run]", "[run]\ncheckpoint_rounds = 2.5", "expected a valid integer"),
+    ("[network]\nn = 4", "[network]\nn = 3", r"\[network\]"),
+    ("[network]\nn = 4", "[network]\nn = 400", r"\[network\]"),
+    ("[network]\nn = 4", "[network]\nn = 1e3", "expected a valid integer"),
+    ("edges = [", "edges = [[0, 0], ", r"\[network\]"),
+    ("edges = [", "edges = [[0, 1, 2], ", r"edges\[0\] in \[network\]"),
+    ("edges = [", 'edges = ["ab", ', r"edges\[0\] in \[network\]"),
+    ("weights = [", "weights = [0.1, ", r"\[network\]: \d weights for \d edges"),
+    ("weights = [", "lazy = 1\nweights = [", "expected a valid boolean"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), MISTAKES)
 def test_mistakes_are_named(tmp_path, old, new, words):
     path, *_ = make_job(tmp_path, 4, max_iters=10)
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(InputError, match=words):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=words) as caught:
         read_job(path)
+    assert str(path) in str(caught.value)
+
+
+def test_every_mistake_is_named_at_once(tmp_path):
+    path, *_ = make_job(tmp_path, 4, max_iters=10)
+    path.write_text(path.read_text().replace("p = 4", "p = 0").replace("check_every", "chek_every"))
+    with pytest.raises(InputError, match=r"p in \[problem\] is 0(.|\n)*'chek_every'"):
+        read_job(path)
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "a = 1", "[[problem]]\n", "\u00ff" * 10])
+def test_other_files_are_no_jobs(tmp_path, text):
+    (tmp_path / "job.toml").write_text(text, encoding="latin1")
+    with pytest.raises(InputError, match=r"job\.toml"):
+        read_job(tmp_path / "job.toml")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_job(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"steps": {"alpha": "x", "beta": 1}}', '{"alpha": 1}'])
+def test_bad_files_of_steps_are_named(tmp_path, text):
+    job = entry_job(tmp_path, "some_parts", ENTRY)
+    (tmp_path / "steps.json").write_text(text)
+    with pytest.raises(InputError, match=r"job.toml, \[steps\]"):
+        read_job(job, trust_code=True)
+
+
+def test_code_is_not_run_by_surprise(tmp_path):
+    job = entry_job(tmp_path, "sly_parts", f"open({str(tmp_path / 'ran')!r}, 'w')\n{ENTRY}")
+    for command in (["launch"], ["check"], ["keygen"], ["check", "--party", "0"]):
+        said = CliRunner().invoke(application(), [command[0], str(job), *command[1:]])
+        assert said.exit_code == 2
+        assert "pass --trust-code" in said.output
+    for engine in ("inprocess", "net", "preflight"):
+        code, words = finish([start("-m", f"npga.runtimes.{engine}", job, "--party", 0)], 30)[0]
+        assert code == 2
+        assert "pass --trust-code" in words
+    assert not (tmp_path / "ran").exists()
+    job.write_text(job.read_text().replace('h = "sly_parts:h"', 'h = { kind = "SquaredLoss", target = [0, 1, 2] }'))
+    with pytest.raises(InputError, match="agents is 'sly_parts:agent'"):
+        read_job(job)
+
+
+CUSTOM = """
+from npga import functions as fn
+
+def h():
+    return fn.Custom(value=lambda z: SIZE * (z * z).sum(-1) / 2, prox=lambda z, t: z / (1 + SIZE * t), mu=SIZE, L=SIZE)
+"""
+
+
+def test_two_custom_couplings_are_two_jobs(tmp_path):
+    digests = []
+    for k, size in enumerate(("1.0", "1.0", "1.001")):
+        (tmp_path / str(k)).mkdir()
+        job = entry_job(tmp_path / str(k), f"custom{k}", CUSTOM.replace("SIZE", size))
+        job.write_text(f'name = "one"\n{job.read_text()}')
+        digests.append(read_job(job, trust_code=True).digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_party_may_name_code_in_its_own_file(tmp_path):
+    job = entry_job(tmp_path, "own_parts", ENTRY)
+    job.write_text(
+        job.read_text()
+        .replace('h = "own_parts:h"', 'h = { kind = "SquaredLoss", target = "@y", weight = 0.5 }\ndata = "y.npz"')
+        .replace('agents = "own_parts:agent"', 'agents = "agent{agent}.toml"')
+    )
+    np.savez(tmp_path / "y.npz", y=np.arange(3.0))
+    rng = np.random.default_rng(3)
+    np.savez(tmp_path / "three.npz", A=rng.standard_normal((3, 2)))
+    for i in range(3):
+        (tmp_path / f"agent{i}.toml").write_text('entry = "own_parts:agent"\n')
+    three = (
+        'data = "three.npz"\nA = "@A"\nf = { kind = "SquaredNorm", weight = 1.0 }\ng = { kind = "L1", weight = 0.1 }\n'
+    )
+    (tmp_path / "agent3.toml").write_text(three)
+    done = launch(job, "inprocess", tmp_path / "out")
+    wanted = launch(entry_job(tmp_path, "own_parts", ENTRY), "inprocess", tmp_path / "other", trust_code=True)
+    np.testing.assert_array_equal(done.x, wanted.x)
+    (tmp_path / "agent3.toml").write_text(three.replace("f =", "ff ="))
+    job.write_text(job.read_text().replace('agents = "own_parts:agent"', 'agents = "agent{agent}.toml"'))
+    with pytest.raises(InputError, match=r"unknown key 'ff' in .*agent3\.toml; "):
+        read_own_part(read_job(job, trust_code=True), 3)
+
+
+@pytest.mark.parametrize("k", [7, -1, 3])
+def test_a_party_that_is_not_there_is_a_sentence(tmp_path, k):
+    path, *_ = make_job(tmp_path, 3, keys=True)
+    for module in ("net", "preflight"):
+        code, words = finish([start("-m", f"npga.runtimes.{module}", path, "--party", k)], 30)[0]
+        assert code == 2
+        assert f"party {k} arrived" in words
+        assert "Traceback" not in words
+    for command in ("check", "keygen"):
+        said = CliRunner().invoke(application(), [command, str(path), "--party", str(k)])
+        assert said.exit_code == 2
+        assert "has the parties 0 to 2" in said.output
 
 
 def test_an_agent_with_another_p_is_refused(tmp_path):

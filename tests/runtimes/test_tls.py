@@ -13,9 +13,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from helpers.rehearsal import finish, free_addresses, make_job, start_party
+from npga.errors import InputError
 from npga.runtimes import ExitCode, PeerLost, read_job
 from npga.runtimes._keys import Identity, make_key
 from npga.runtimes._streams import Acceptor, Dialler, channel_options
+from npga.runtimes.preflight import check_party
 
 OPTIONS = channel_options(1 << 20)
 PEM = serialization.Encoding.PEM
@@ -188,3 +190,52 @@ def test_a_run_with_an_impostor_does_not_start(tmp_path):
     assert "agent 1: it did not connect" in said[0][1]
     assert "agent 0: no connection" in said[1][1]
     assert not list((tmp_path / "a").glob("agent*"))
+
+
+def dated(directory, name, begins, ends):
+    """A key and a self-signed certificate that is valid from and to so many days from now."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now + datetime.timedelta(days=begins))
+        .not_valid_after(now + datetime.timedelta(days=ends))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = directory / f"{name}.key"
+    path.write_bytes(secret)
+    path.chmod(0o600)
+    path.with_suffix(".crt").write_bytes(certificate.public_bytes(PEM))
+    return path, path.with_suffix(".crt")
+
+
+def test_certificates_out_of_date_and_keys_that_do_not_fit_are_named(tmp_path):
+    mine, past = dated(tmp_path, "mine", -1, 9), dated(tmp_path, "past", -9, -1)
+    future, other = dated(tmp_path, "future", 1, 9), dated(tmp_path, "other", -1, 9)
+    junk = tmp_path / "junk.crt"
+    junk.write_text("-----BEGIN CERTIFICATE-----\n")
+    Identity.read(*mine, {1: other[1]})
+    for arguments, words in (
+        ((*past, {}), r"past.crt ended on"),
+        ((*mine, {1: past[1]}), r"past.crt ended on"),
+        ((*mine, {1: future[1]}), r"future.crt begins on"),
+        ((mine[0], other[1], {}), r"mine.key is not the key of .*other.crt"),
+        ((*mine, {1: other[1], 2: other[1]}), r"have the same key"),
+        ((*mine, {1: mine[1]}), r"have the same key"),
+        ((*mine, {1: junk}), r"junk.crt is not a certificate"),
+        ((mine[0], junk, {}), r"junk.crt is not a certificate"),
+    ):
+        with pytest.raises(InputError, match=words):
+            Identity.read(*arguments)
+    mine[0].write_text("no key")
+    with pytest.raises(InputError, match=r"mine.key is not a private key"):
+        Identity.read(*mine, {})
+
+
+def test_check_says_what_is_wrong_with_a_certificate(tmp_path):
+    path, *_ = make_job(tmp_path, 2, keys=True, connect=0.5)
+    old = dated(tmp_path, "old", -9, -1)
+    (tmp_path / "certificates" / "1.crt").write_bytes(old[1].read_bytes())
+    bad = [line.detail for line in check_party(read_job(path), 0) if not line.ok]
+    assert any("1.crt ended on" in detail for detail in bad)

@@ -13,6 +13,9 @@ import typer
 from npga.cli._output import NOT_MET, add_command, speaking
 
 JobFile = Annotated[Path, typer.Argument(help="The job.toml.")]
+TrustCode = Annotated[
+    bool, typer.Option("--trust-code", help="Call the Python functions that the job names; read them first.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,13 +40,15 @@ def launch(
     ranks: Annotated[int | None, typer.Option(help="MPI processes; one for each agent by default.")] = None,
     mpiexec: Annotated[str | None, typer.Option(help="Which mpiexec to use.")] = None,
     progress: Annotated[bool, typer.Option("--progress", help="Print how far each party has come.")] = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Rehearse a job: run all its agents on this machine."""
     from npga import runtimes
 
     with speaking():
         try:
-            done = runtimes.launch(job, engine, out, resume=resume, ranks=ranks, mpiexec=mpiexec, progress=progress)
+            options: dict[str, Any] = {"resume": resume, "ranks": ranks, "mpiexec": mpiexec}
+            done = runtimes.launch(job, engine, out, progress=progress, trust_code=trust_code, **options)
         except runtimes.LaunchError as error:  # the input was good
             typer.echo(f"npga: {error}", err=True)
             raise typer.Exit(NOT_MET) from None
@@ -59,12 +64,13 @@ def launch(
 def keygen(
     job: JobFile,
     party: Annotated[int | None, typer.Option(help="The party whose key to make; all of them by default.")] = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Make private keys and self-signed certificates where job.toml says."""
     from npga import runtimes
 
     with speaking():
-        for path in runtimes.keygen(runtimes.read_job(job), party):
+        for path in runtimes.keygen(runtimes.read_job(job, trust_code), party):
             typer.echo(str(path))
 
 
@@ -72,14 +78,18 @@ def check(
     job: JobFile,
     party: Annotated[int | None, typer.Option(help="This party; all of them on this machine by default.")] = None,
     key: Annotated[Path | None, typer.Option(help="Its private key, if not where job.toml says.")] = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Check reachability, certificates, clocks, versions, job and p at both ends of every link, before a run."""
     from npga import runtimes
 
     with speaking():
-        count = len(runtimes.read_job(job).parties)
-    chosen = range(count) if party is None else [party]
+        loaded = runtimes.read_job(job, trust_code)
+        if party is not None:
+            loaded.party(party)
+    chosen = range(len(loaded.parties)) if party is None else [party]
     option = [] if key is None else ["--key", str(key)]
+    option += ["--trust-code"] * trust_code
     command = [sys.executable, "-m", "npga.runtimes.preflight", str(job), *option]
     running = [
         subprocess.Popen([*command, "--party", str(k)], stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE)

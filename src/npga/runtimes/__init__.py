@@ -10,7 +10,8 @@ The room owns where agents live: jobs, messages, links, processes and what they 
 
 Chapters, in reading order:
 
-- `_job`: job.toml, what all parties share; read, checked, written. `_data_files`: functions and agents in files.
+- `_job`: what all parties share. `_job_file`: job.toml, a strict schema, and writing it. `_data_files`: functions and
+  agents in files.
 - `_link`: who holds which agents, and the seam. `_wire`: messages and their checks. `_faults`: what can go wrong, what
   others are told of it, and exit codes.
 - `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
@@ -29,7 +30,8 @@ from npga.runtimes._data_files import (
     save_function,
 )
 from npga.runtimes._faults import BadMessage, Diverged, ExitCode, LinkError, PeerLost, PeerSlow
-from npga.runtimes._job import Job, PartySpec, Patience, Stop, read_job, write_job
+from npga.runtimes._job import Job, PartySpec, read_job
+from npga.runtimes._job_file import Patience, Stop, write_job
 from npga.runtimes._keys import keygen
 from npga.runtimes._launch import LaunchError, Summary, launch
 from npga.runtimes._link import Alone, Hello, Layout, Link

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise InputError(f"{path} is not an .npz of numbers ({error}); write it with numpy.savez") from None
 
 
+def read_toml(path: Path, expected: str) -> dict[str, Any]:
+    """A TOML file, or a sentence that says why it is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected {expected}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); expected {expected}") from None
+
+
 def load_function(path: Path, name: str = "h") -> Function:
     """Read the function `name` of an .npz."""
     return read_function(_stored(read_arrays(path), name), {}, name)
@@ -121,6 +134,28 @@ def load_agent(path: Path) -> tuple[Agent, Array | None, Array | None]:
     f, g = (_stored(arrays, name) for name in ("f", "g"))
     agent = Agent(A, read_function(f, {}, "f"), read_function({"kind": "Zero"} if g is None else g, {}, "g"))
     return agent, arrays.get("x0"), arrays.get("lam0")
+
+
+def load_agent_table(path: Path, i: int) -> Any:
+    """Read the private part of agent i from a TOML file of its own: functions as tables, or its own entry point.
+
+    ``entry = "module:function"`` is called with i, because the file is the party's own word; otherwise
+    ``data = "agent.npz"``, ``A = "@A"``, ``f = {...}``, ``g = {...}`` and, if wanted, x0 and lam0 as "@name".
+    """
+    table = read_toml(path, "the private part of an agent")
+    keys = ("entry", "data", "A", "f", "g", "x0", "lam0")
+    for key in table:
+        if key not in keys:
+            raise InputError(f"unknown key {key!r} in {path}; {nearest(key, keys)}")
+    if "entry" in table:
+        return call_entry(str(table["entry"]), path.parent, i)
+    arrays = read_arrays(path.parent / str(table["data"])) if "data" in table else {}
+    for key in ("A", "f"):
+        if key not in table:
+            raise InputError(f"{path} has no {key!r}; expected A and f, or entry = 'module:function'")
+    A, x0, lam0 = (_read_value(table.get(key), arrays, key) for key in ("A", "x0", "lam0"))
+    f, g = (read_function(table.get(key, {"kind": "Zero"}), arrays, f"{key} in {path}") for key in ("f", "g"))
+    return Agent(A if not isinstance(A, list) else np.array(A, dtype=float), f, g), x0, lam0
 
 
 def _stored(arrays: Mapping[str, Array], name: str) -> Any:

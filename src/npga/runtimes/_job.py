@@ -1,84 +1,47 @@
-"""job.toml: everything the parties share, and where each finds what is its own.
+"""A job: everything the parties share, and where each finds what is its own.
 
 The shared part is the same at every party and has a digest that the hello compares; the private part of an agent is
-one .npz file or one Python function, and nobody needs another's.
+one file or one Python function, and nobody needs another's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from npga.errors import InputError, nearest
-from npga.files import write_text
+from npga.errors import InputError
 from npga.functions import Function
 from npga.networks import Network, Version
 from npga.networks import version as find_version
-from npga.problem import Problem
 from npga.runtimes._data_files import (
-    FUNCTION_KINDS,
     call_entry,
     function_arrays,
     is_entry,
     load_function,
     read_arrays,
     read_function,
-    save_agent,
-    save_function,
+)
+from npga.runtimes._job_file import (
+    DEFAULT_PORT,
+    FORMAT,
+    NetworkTable,
+    PartyTable,
+    Patience,
+    ProblemTable,
+    StepsTable,
+    Stop,
+    VersionTable,
+    in_table,
+    read_tables,
 )
 from npga.runtimes._link import Layout
 from npga.steps import Steps
-
-FORMAT = 1
-DEFAULT_PORT = 17000
-_SECTIONS = {
-    "problem": ("p", "dtype", "h", "agents", "data"),
-    "network": ("n", "edges", "weights", "mixing", "lazy"),
-    "version": ("name", "c", "B2", "C", "D", "basis"),
-    "steps": ("alpha", "beta", "gamma", "theta", "file"),
-    "stop": ("max_iters", "tol", "check_every"),
-    "run": ("checkpoint_rounds", "patience", "connect", "metrics_seconds"),
-}
-
-
-@dataclass(frozen=True)
-class Stop:
-    """When a run ends: after `max_iters`, or when the agents find their residual below `tol`."""
-
-    max_iters: int = 100_000
-    tol: float | None = None
-    check_every: int = 50
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Times in seconds, and how often the state is saved.
-
-    Parameters
-    ----------
-    checkpoint_rounds
-        Least number of rounds between two checkpoints; 0 saves none. Otherwise larger than the diameter.
-    patience
-        How long a message may take.
-    connect
-        How long a neighbour may take to come.
-    metrics_seconds
-        Least time between two lines of metrics.
-    """
-
-    checkpoint_rounds: int = 1000
-    patience: float = 10.0
-    connect: float = 30.0
-    metrics_seconds: float = 0.2
 
 
 @dataclass(frozen=True)
@@ -103,6 +66,8 @@ class Job:
         The shared part.
     agents
         Where the private parts are: a path with "{agent}" in it, or "module:function".
+    trust_code
+        Whether functions that the job names may be called.
     parties
         The processes.
     """
@@ -119,6 +84,7 @@ class Job:
     times: Patience
     agents: str
     parties: tuple[PartySpec, ...]
+    trust_code: bool = False
 
     @property
     def n(self) -> int:
@@ -129,6 +95,12 @@ class Job:
     def layout(self) -> Layout:
         """Agents and parties as the file says."""
         return Layout(self.network, [party.agents for party in self.parties])
+
+    def party(self, k: int) -> PartySpec:
+        """The party of this number."""
+        if not 0 <= k < len(self.parties):
+            raise InputError(f"party {k} arrived; {self.path} has the parties 0 to {len(self.parties) - 1}")
+        return self.parties[k]
 
     @property
     def checkpoint_iterations(self) -> int:
@@ -148,16 +120,12 @@ class Job:
             "weights": {op: self.version.edge_weights(self.network, op).tolist() for op in self._ops},
             "version": [self.version.name, repr(self.version.formula), self.version.rounds],
             "polynomials": None if self._ops != ("gossip",) else list(self.version.kernel_polynomials(self.steps.beta)),
-            "steps": vars(self.steps),
-            "stop": vars(self.stop),
+            "steps": asdict(self.steps),
+            "stop": asdict(self.stop),
             "checkpoint_rounds": self.times.checkpoint_rounds,
         }
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
-        if type(self.h).__name__ in FUNCTION_KINDS:
-            for key, array in sorted(function_arrays(self.h, "h").items()):
-                digest.update(key.encode() + array.dtype.str.encode() + array.tobytes())
-        else:
-            digest.update(repr(self.h).encode())
+        digest.update(_fingerprint(self.h, self.p))
         return digest.hexdigest()[:24]
 
     @property
@@ -165,217 +133,153 @@ class Job:
         return self.version.schedule(self.steps.beta, self.network).ops
 
 
-def read_job(path: str | Path) -> Job:
-    """Read job.toml and the shared files that it names."""
-    path = Path(path).resolve()
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected a job.toml, such as `npga.runtimes.write_job` writes")
-    with path.open("rb") as file:
-        try:
-            table = tomllib.load(file)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path} is not valid TOML: {error}") from None
-    _known_keys(table, path)
-    problem, network = table["problem"], _network(table["network"])
-    dtype = np.dtype(problem.get("dtype", "float64"))
-    if dtype not in (np.float32, np.float64):
-        raise InputError(f"problem.dtype is {dtype.name}; expected float64 or float32")
-    job = Job(
-        path=path,
-        name=str(table.get("name", path.parent.name)),
-        network=network,
-        version=_version(table["version"]),
-        steps=_steps(table["steps"], path.parent),
-        h=_coupling(problem, path.parent).astype(dtype),
-        p=int(problem["p"]),
-        dtype=dtype,
-        stop=Stop(**table.get("stop", {})),
-        times=Patience(**table.get("run", {})),
-        agents=str(problem["agents"]),
-        parties=_parties(table.get("party", []), network.n, path.parent),
-    )
-    _check(job)
-    return job
+def _fingerprint(h: Function, p: int) -> bytes:
+    """What tells one h from another: its arrays, or what it does at some points if it consists of code.
+
+    The latter to six digits, so that machines whose libraries round differently agree.
+    """
+    digest = hashlib.sha256()
+    try:
+        arrays = sorted(function_arrays(h, "h").items())
+    except InputError:
+        points = np.random.default_rng(0).standard_normal((3, p))
+        digest.update(repr((h.L, h.mu, h.is_indicator)).encode())
+        for scale, point in zip((1e-2, 1.0, 1e2), points, strict=True):
+            for t in (0.1, 1.0, 10.0):
+                near = h.conj_prox(scale * point, t)
+                digest.update("".join(f"{value:.5e}," for value in near + 0.0).encode())
+        return digest.digest()
+    for key, array in arrays:
+        digest.update(key.encode() + array.dtype.str.encode() + array.tobytes())
+    return digest.digest()
 
 
-def _known_keys(table: Mapping[str, Any], path: Path) -> None:
-    if table.get("format", FORMAT) != FORMAT:
-        raise InputError(f"{path} has format {table['format']}; this release of npga reads format {FORMAT}")
-    for section, keys in _SECTIONS.items():
-        if section not in table and section not in ("stop", "run"):
-            raise InputError(f"{path} has no section [{section}]; expected one with {', '.join(keys)}")
-        for key in table.get(section, {}):
-            if key not in keys:
-                raise InputError(f"{path}: unknown key {key!r} in [{section}]; {nearest(key, keys)}")
-    for key in ("p", "h", "agents"):
-        if key not in table["problem"]:
-            raise InputError(f"{path}: {key!r} is missing from [problem]; expected p, h and agents")
-
-
-def _coupling(table: Mapping[str, Any], base: Path) -> Function:
-    """The function h, from a table, an .npz, or an entry point."""
-    h = table["h"]
-    if isinstance(h, dict):
-        return read_function(h, read_arrays(base / table["data"]) if "data" in table else {}, "h")
-    found: Function = call_entry(h, base) if is_entry(h) else load_function(base / h)
-    return found
-
-
-def _network(table: Mapping[str, Any]) -> Network:
-    n, edges = table.get("n"), table.get("edges", [])
-    if "weights" in table:
-        size = int(n) if n is not None else int(np.max(edges)) + 1
-        W = np.zeros((size, size))
-        for (i, j), weight in zip(edges, table["weights"], strict=True):
-            W[i, j] = W[j, i] = weight
-        W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
-        return Network.from_edges(edges, size, mixing=W)
-    network = Network.from_edges(edges, n, mixing=table.get("mixing", "laplacian"))
-    return network.lazy() if table.get("lazy", False) else network
-
-
-def _version(table: Mapping[str, Any]) -> Version:
-    if "B2" in table:
-        return Version(**table)
-    return find_version(table["name"], c=table.get("c"))
-
-
-def _steps(table: Mapping[str, Any], base: Path) -> Steps:
-    if "file" in table:
-        found = json.loads((base / table["file"]).read_text())
-        table = found.get("steps", found)
-    return Steps(**{name: table[name] for name in ("alpha", "beta", "gamma", "theta") if name in table})
-
-
-def _parties(rows: list[dict[str, Any]], n: int, base: Path) -> tuple[PartySpec, ...]:
-    if not rows:
-        return tuple(PartySpec((i,), f"127.0.0.1:{DEFAULT_PORT + i}") for i in range(n))
-    return tuple(
-        PartySpec(
-            agents=tuple(row["agents"]),
-            address=row.get("address"),
-            certificate=base / row["certificate"] if "certificate" in row else None,
-            key=base / row["key"] if "key" in row else None,
-        )
-        for row in rows
-    )
-
-
-def _check(job: Job) -> None:
-    """What can be told before any private part is read."""
-    if job.h.dim not in (None, job.p):
-        raise InputError(f"h is {job.h!r}, a function of {job.h.dim} variables; expected p = {job.p}")
-    for name in job.version.fixed:
-        if getattr(job.steps, name) != job.version.fixed[name]:
-            raise InputError(f"{job.version.name} fixes {name} = {job.version.fixed[name]:g}; put that into [steps]")
-    rounds, diameter = job.times.checkpoint_rounds, job.network.diameter
-    if 0 < rounds <= diameter:
-        raise InputError(
-            f"checkpoint_rounds is {rounds} and the network's diameter {diameter}; expected more than the diameter, so "
-            "that the two newest checkpoints of any two agents have one in common"
-        )
-    if job.stop.max_iters < 0 or job.stop.check_every < 1:
-        raise InputError(f"{job.stop} arrived; expected max_iters >= 0 and check_every >= 1")
-    Layout(job.network, [party.agents for party in job.parties])
-
-
-# Writing
-
-
-def write_job(
-    directory: str | Path,
-    problem: Problem,
-    network: Network,
-    version: str | Version,
-    steps: Any,
-    *,
-    name: str = "job",
-    max_iters: int = 100_000,
-    tol: float | None = None,
-    check_every: int = 50,
-    x0: ArrayLike | None = None,
-    lam0: ArrayLike | None = None,
-    parties: Sequence[Sequence[int]] | None = None,
-    addresses: Sequence[str | None] | None = None,
-    **times: float,
-) -> Path:
-    """Split a problem that is in one place into a job for agents that are apart.
+def read_job(path: str | Path, trust_code: bool = False) -> Job:
+    """Read job.toml and the shared files that it names.
 
     Parameters
     ----------
-    directory
-        Where job.toml, ``shared/h.npz`` and ``private/agent*.npz`` go. Give each party job.toml, ``shared`` and the
-        private files of its own agents.
-    problem, network, version, steps
-        As for `npga.solve`; `steps` may also be the result of `npga.tune`, whose steps are taken.
-    name
-        Title of the job.
-    max_iters, tol, check_every
-        When to stop: after so many iterations, or when the agents find the residual below `tol`, which they ask
-        themselves every `check_every` iterations.
-    x0, lam0
-        Start; zero by default.
-    parties, addresses
-        Agents of each process (default: one each) and where each listens (default: ports from 17000 on loopback;
-        None for a party that only dials).
-    times
-        `checkpoint_rounds`, `patience`, `connect`, `metrics_seconds`.
-
-    Returns
-    -------
-    Path
-        The job.toml.
+    path
+        The file.
+    trust_code
+        Whether entries "module:function" may be called: whoever wrote the job then runs code on this machine.
     """
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    chosen, steps = find_version(version), getattr(steps, "steps", steps)
-    if not isinstance(steps, Steps):
-        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, or the result of npga.tune")
-    problem.expect(network)
-    held = [[i] for i in range(problem.n)] if parties is None else [list(map(int, agents)) for agents in parties]
-    listen = [f"127.0.0.1:{DEFAULT_PORT + k}" for k in range(len(held))] if addresses is None else list(addresses)
-    if len(listen) != len(held):
-        raise InputError(f"{len(listen)} addresses for {len(held)} parties; expected one each (None: it only dials)")
-
-    save_function(directory / "shared" / "h.npz", problem.h)
-    blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
-    duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
-    for i, agent in enumerate(problem.agents):
-        save_agent(directory / "private" / f"agent{i}.npz", agent, blocks[i], duals[i])
-    stop = {"max_iters": max_iters, "tol": tol, "check_every": check_every}
-    lines = [f"format = {FORMAT}", f"name = {json.dumps(name)}"]
-    lines += _section("problem", {
-        "p": problem.p, "dtype": problem.dtype.name, "h": "shared/h.npz", "agents": "private/agent{agent}.npz",
-    })  # fmt: skip
-    lines += _section("network", {
-        "n": network.n, "edges": network.edges.tolist(), "weights": network.weights.tolist(),
-    })  # fmt: skip
-    lines += _section("version", _version_table(chosen))
-    lines += _section("steps", vars(steps) | dict(chosen.fixed))
-    lines += _section("stop", stop) + _section("run", times)
-    for k, (agents, address) in enumerate(zip(held, listen, strict=True)):
-        files = {"certificate": f"certificates/{k}.crt", "key": f"private/{k}.key"}
-        lines += _section("[party]", {"agents": agents, "address": address} | files)
-    path = directory / "job.toml"
-    write_text(path, "\n".join(lines) + "\n")
-    return path
-
-
-def _version_table(version: Version) -> dict[str, Any]:
-    try:
-        if find_version(version.name, c=version.c) == version:
-            return {"name": version.name, "c": version.c}
-    except InputError:
-        pass
-    if version.times_beta or not all(isinstance(c, float) for c in version.B2):
+    path = Path(path).resolve()
+    tables, base = read_tables(path), path.parent
+    with in_table(path, "network"):
+        network = _network(tables.network)
+    with in_table(path, "version"):
+        version = _version(tables.version)
+    with in_table(path, "steps"):
+        steps = _steps(tables.steps, version, base)
+    dtype = np.dtype(tables.problem.dtype)
+    with in_table(path, "problem"):
+        h = _coupling(tables.problem, base, trust_code).astype(dtype)
+        _trusted(tables.problem.agents, "agents", trust_code)
+    with in_table(path, "[party]"):
+        parties = _parties(tables.party, network, base)
+    job = Job(
+        path=path, name=tables.name or path.parent.name, network=network, version=version, steps=steps, h=h,
+        p=tables.problem.p, dtype=dtype, stop=tables.stop, times=tables.run, agents=tables.problem.agents,
+        parties=parties, trust_code=trust_code,
+    )  # fmt: skip
+    rounds, diameter = job.times.checkpoint_rounds, network.diameter
+    if 0 < rounds <= diameter:
         raise InputError(
-            f"version {version.name!r} is neither a row of the table nor given by polynomials in W or L; expected one "
-            "of these, because job.toml holds coefficients"
+            f"{path}, [run]: checkpoint_rounds is {rounds} and the network's diameter {diameter}; expected more "
+            "than the diameter, so that the two newest checkpoints of any two agents have one in common"
         )
-    polynomials = {key: [float(c) for c in getattr(version, key)] for key in ("B2", "C", "D")}
-    return {"name": version.name, **polynomials, "basis": version.basis}
+    return job
 
 
-def _section(title: str, values: dict[str, Any]) -> list[str]:
-    """One TOML table; JSON's numbers, strings and lists are TOML's, and None is left out."""
-    return ["", f"[{title}]"] + [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+def _trusted(text: str, key: str, trust_code: bool) -> bool:
+    """Whether `text` is an entry point; one that nobody has vouched for is refused."""
+    if not is_entry(text):
+        return False
+    if not trust_code:
+        raise InputError(
+            f"{key} is {text!r}, a Python function, and calling it runs whatever its author wrote; read the code, then "
+            "pass --trust-code (trust_code=True in Python)"
+        )
+    return True
+
+
+def _coupling(table: ProblemTable, base: Path, trust_code: bool) -> Function:
+    """The function h, from a table, an .npz, or an entry point."""
+    if isinstance(table.h, dict):
+        h = read_function(table.h, {} if table.data is None else read_arrays(base / table.data), "h")
+    elif _trusted(table.h, "h", trust_code):
+        h = call_entry(table.h, base)
+        if not isinstance(h, Function):
+            raise InputError(f"{table.h!r} returned a {type(h).__name__}; expected a function of npga.functions")
+    else:
+        h = load_function(base / table.h)
+    if h.dim not in (None, table.p):
+        raise InputError(f"h is a {type(h).__name__} of {h.dim} variables; expected p = {table.p}")
+    return h
+
+
+def _network(table: NetworkTable) -> Network:
+    edges, n = table.edges, table.n
+    if table.weights is None:
+        network = Network.from_edges(edges, n, mixing=table.mixing)
+        return network.lazy() if table.lazy else network
+    if len(table.weights) != len(edges):
+        raise InputError(f"{len(table.weights)} weights for {len(edges)} edges; expected one each")
+    size = n if n is not None else max((max(edge) for edge in edges), default=0) + 1
+    if any(max(edge) >= size for edge in edges):
+        raise InputError(f"edges name the agent {max(max(edge) for edge in edges)} and n is {size}; expected less")
+    W = np.zeros((size, size))
+    for (i, j), weight in zip(edges, table.weights, strict=True):
+        W[i, j] = W[j, i] = weight
+    W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
+    return Network.from_edges(edges, size, mixing=W)
+
+
+def _version(table: VersionTable) -> Version:
+    if table.B2 is None:
+        return find_version(table.name, c=table.c)
+    own = table.model_dump(exclude_none=True)
+    if table.c is not None:
+        raise InputError("c belongs to the rows of `npga.versions()`; leave it out where B2 is given")
+    return Version(**own)
+
+
+def _steps(table: StepsTable, version: Version, base: Path) -> Steps:
+    values: dict[str, Any] = table.model_dump(exclude_none=True)
+    name = values.pop("file", None)
+    if name is not None:
+        if values:
+            raise InputError(f"file and {', '.join(values)} are both given; expected one of them")
+        found = json.loads((base / name).read_text(encoding="utf-8"))
+        values = found.get("steps", found) if isinstance(found, dict) else {}
+        values = {key: values[key] for key in ("alpha", "beta", "gamma", "theta") if key in values}
+    missing = [key for key in ("alpha", "beta") if key not in values]
+    if missing:
+        raise InputError(f"{' and '.join(missing)} missing; expected alpha and beta at least, or file = '...'")
+    steps = Steps(**values)
+    for key, value in version.fixed.items():
+        if getattr(steps, key) != value:
+            raise InputError(f"{version.name} fixes {key} = {value:g}; put that into [steps]")
+    return steps
+
+
+def _parties(rows: list[PartyTable], network: Network, base: Path) -> tuple[PartySpec, ...]:
+    if not rows:
+        return tuple(PartySpec((i,), f"127.0.0.1:{DEFAULT_PORT + i}") for i in range(network.n))
+    parties = tuple(
+        PartySpec(
+            agents=tuple(row.agents),
+            address=row.address,
+            certificate=None if row.certificate is None else base / row.certificate,
+            key=None if row.key is None else base / row.key,
+        )
+        for row in rows
+    )
+    Layout(network, [party.agents for party in parties])
+    for name in ("address", "certificate", "key"):
+        given = [getattr(party, name) for party in parties if getattr(party, name) is not None]
+        twice = next((item for k, item in enumerate(given) if item in given[:k]), None)
+        if twice is not None:
+            raise InputError(f"two parties have the {name} {str(twice)!r}; expected one each")
+    return parties

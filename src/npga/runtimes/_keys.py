@@ -63,7 +63,7 @@ def keygen(job: Job, party: int | None = None) -> list[Path]:
     chosen = range(len(job.parties)) if party is None else [party]
     made = []
     for k in chosen:
-        spec = job.parties[k]
+        spec = job.party(k)
         if spec.key is None or spec.certificate is None:
             raise InputError(f"party {k} has no 'key' and 'certificate' in {job.path}; add the two file names")
         make_key(spec.key, spec.certificate, f"party-{k}.npga")
@@ -81,15 +81,61 @@ class Identity:
 
     @staticmethod
     def read(key: Path, certificate: Path, pinned: Mapping[int, Path]) -> Identity:
-        """Read the files; refuse a private key that others can read."""
+        """Read the files; refuse a key that others can read or another's, and certificates out of date."""
         for path in (key, certificate, *pinned.values()):
             if not path.exists():
                 raise InputError(f"{path} does not exist; make it with `npga keygen job.toml`, or ask its owner for it")
         if key.stat().st_mode & 0o077:
             raise InputError(f"others may read {key}; expected mode 600: run chmod 600 {key}")
-        return Identity(
-            key.read_bytes(), certificate.read_bytes(), {party: path.read_bytes() for party, path in pinned.items()}
-        )
+        own = _certificate(certificate)
+        if _public(own.public_key()) != _public(_private_key(key).public_key()):
+            raise InputError(
+                f"{key} is not the key of {certificate}; make both anew with `npga keygen`, or find the right"
+            )
+        keys = {_public(own.public_key()): certificate}
+        for path in pinned.values():
+            public = _public(_certificate(path).public_key())
+            if public in keys:
+                raise InputError(f"{path} and {keys[public]} have the same key; every party makes a key of its own")
+            keys[public] = path
+        pems = {party: path.read_bytes() for party, path in pinned.items()}
+        return Identity(key.read_bytes(), certificate.read_bytes(), pems)
+
+
+def _certificate(path: Path) -> Any:
+    """A certificate that can be read and is valid today."""
+    x509 = _cryptography()
+    try:
+        found = x509.load_pem_x509_certificate(path.read_bytes())
+        found.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, OSError, x509.ExtensionNotFound) as error:
+        raise InputError(f"{path} is not a certificate as `npga keygen` makes it ({error})") from None
+    now = datetime.datetime.now(datetime.UTC)
+    for when, late, word in (
+        (found.not_valid_before_utc, found.not_valid_before_utc > now, "begins"),
+        (found.not_valid_after_utc, found.not_valid_after_utc < now, "ended"),
+    ):
+        if late:
+            raise InputError(
+                f"{path} {word} on {when:%Y-%m-%d %H:%M} UTC; look at the clock, or make another with keygen"
+            )
+    return found
+
+
+def _private_key(path: Path) -> Any:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        return load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, OSError) as error:
+        raise InputError(f"{path} is not a private key without a password ({type(error).__name__})") from None
+
+
+def _public(key: Any) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    raw: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return raw
 
 
 def certificate_name(pem: bytes) -> str:

@@ -56,6 +56,7 @@ def launch(
     ranks: int | None = None,
     mpiexec: str | None = None,
     progress: bool = False,
+    trust_code: bool = False,
     watch: Callable[[Sequence[Process]], None] | None = None,
 ) -> Summary:
     """Run all agents of a job on this machine.
@@ -76,6 +77,8 @@ def launch(
         The launcher; by default the one beside this Python, else the first on the PATH.
     progress
         Print the parties' progress lines.
+    trust_code
+        Call the Python functions that the job names, if it names any: read them first.
     watch
         Called with the processes once they run.
 
@@ -91,12 +94,12 @@ def launch(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} arrived; {nearest(engine, ENGINES)}")
-    loaded, out = read_job(job), Path(out)
+    loaded, out = read_job(job, trust_code), Path(out)
     out.mkdir(parents=True, exist_ok=True)
     for stale in (*out.glob("party*.json"), out / _ENDED):
         stale.unlink(missing_ok=True)
     common = [str(loaded.path), "--out", str(out.resolve())]
-    common += ["--resume"] * resume + ["--progress"] * progress
+    common += ["--resume"] * resume + ["--progress"] * progress + ["--trust-code"] * trust_code
     begun = time.perf_counter()
     processes = _start(loaded, engine, common, out, ranks, mpiexec, progress)
     try:

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 from npga.errors import InputError
 from npga.problem import Agent, Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
-from npga.runtimes._data_files import call_entry, is_entry, load_agent
+from npga.runtimes._data_files import call_entry, is_entry, load_agent, load_agent_table
 from npga.runtimes._faults import Diverged, ResumeError
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, Link, nothing
@@ -233,11 +233,14 @@ class OwnPart(NamedTuple):
 
 def read_own_part(job: Job, i: int) -> OwnPart:
     """Agent i of a job, checked against the shared part; nobody else's data are touched."""
+    path = job.path.parent / job.agents.replace("{agent}", str(i))
     if is_entry(job.agents):
-        found = call_entry(job.agents, job.path.parent, i)
-        part = OwnPart(*found) if isinstance(found, tuple) else OwnPart(found, None, None)
+        found: Any = call_entry(job.agents, job.path.parent, i) if job.trust_code else None
     else:
-        part = OwnPart(*load_agent(job.path.parent / job.agents.format(agent=i)))
+        found = load_agent_table(path, i) if path.suffix == ".toml" else load_agent(path)
+    part = OwnPart(*found) if isinstance(found, tuple) and len(found) == 3 else OwnPart(found, None, None)
+    if not isinstance(part.agent, Agent):
+        raise InputError(f"agent {i} is a {type(part.agent).__name__}; expected an npga.Agent, or (agent, x0, lam0)")
     agent = Problem([part.agent], job.h).agents[0]  # shapes and roles
     rows = agent.A.shape[0]
     if rows != job.p:

@@ -33,6 +33,7 @@ class PartyOptions:
     progress: bool
     party: int | None
     key: Path | None
+    trust_code: bool = False
 
     @property
     def report(self) -> Report | None:
@@ -52,6 +53,9 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
     parser.add_argument("--progress", action="store_true", help="say at every check how far the run has come")
     parser.add_argument("--party", type=int, help="which party of the job this process is")
     parser.add_argument("--key", type=Path, help="private key of this party (default: as job.toml says)")
+    parser.add_argument(
+        "--trust-code", action="store_true", help="call the Python functions that the job names: read them first"
+    )
     return PartyOptions(**vars(parser.parse_args(arguments)))
 
 
@@ -60,7 +64,7 @@ def run_process(description: str | None, build: Callable[[Job, PartyOptions], Pa
     options = parse_options(description)
     party = None
     try:
-        party = build(read_job(options.job), options)
+        party = build(read_job(options.job, options.trust_code), options)
         write_status(options.out, party, {"state": "running"})
         outcome = party.run()
         write_outcome(options.out, party, outcome)

@@ -66,6 +66,7 @@ class GrpcLink:
 
     def __init__(self, job: Job, me: int, key: Path | None = None) -> None:
         import_grpc()
+        job.party(me)
         self._job, self._layout, self._me = job, job.layout, me
         self._borders = self._layout.borders(me)
         self._identity = _identity(job, me, key, list(self._borders))
@@ -265,8 +266,6 @@ class GrpcLink:
 
 
 def _identity(job: Job, me: int, key: Path | None, neighbours: list[int]) -> Identity:
-    if not 0 <= me < len(job.parties):
-        raise InputError(f"--party {me} arrived; expected a number from 0 to {len(job.parties) - 1}")
     for q in (me, *neighbours):
         if job.parties[q].certificate is None:
             raise InputError(f"party {q} has no 'certificate' in {job.path}; name its file there")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from npga import __version__
 from npga.errors import NpgaError
+from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import expiry
 from npga.runtimes._link import Hello, Layout
@@ -37,6 +38,7 @@ class CheckLine:
 
 def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     """Look at the own files and at every neighbour, from one party's side."""
+    job.party(me)
     findings = [_own_files(job, me), *_privacy(job, me)]
     try:
         link = GrpcLink(job, me, key)
@@ -112,9 +114,10 @@ def main() -> None:
     """Entry point of the module: one JSON line for each finding; exit code 1 if one is bad."""
     options = parse_options(__doc__)
     try:
-        findings = check_party(read_job(options.job), options.party or 0, options.key)
+        findings = check_party(read_job(options.job, options.trust_code), options.party or 0, options.key)
     except NpgaError as error:
-        findings = [CheckLine(options.party or 0, "job", False, str(error))]
+        print(f"npga: {error}", file=sys.stderr)
+        sys.exit(ExitCode.BAD_INPUT)
     for finding in findings:
         print(json.dumps(asdict(finding)), flush=True)
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
