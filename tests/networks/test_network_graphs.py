@@ -41,6 +41,16 @@ def test_an_array_is_an_adjacency_matrix_and_a_list_holds_pairs():
     assert Network(np.array([[0, 1], [1, 2]])).edges.tolist() == [[0, 1]]
     assert Network.from_edges(np.array([[0, 1], [1, 2]])) == Network.path(3)
     assert Network([[0, 1], [1, 2]]) == Network.path(3)
+    for network in (Network.ring(5), Network.star(4)):
+        assert Network(network.edges) == network
+
+
+def test_edges_counted_from_one_are_recognised():
+    network = Network([(1, 2), (2, 3), (3, 1), (3, 4)])
+    assert network.n == 4
+    assert network.labels == (1, 2, 3, 4)
+    assert network == Network([(0, 1), (1, 2), (2, 0), (2, 3)])
+    assert Network.from_edges([(1, 2), (2, 3)], n=3) == Network.path(3)
 
 
 @given(connected_edges())
@@ -167,7 +177,7 @@ REFUSALS = {
     "names": (lambda: Network([("a", "b")]), "networkx.Graph"),
     "fractions": (lambda: Network([(0.5, 1.0)]), "integers"),
     "rectangle": (lambda: Network(np.ones((3, 4))), "square"),
-    "array of pairs": (lambda: Network(np.array([(0, 1), (1, 2), (2, 3)])), "Network.from_edges"),
+    "array of triples": (lambda: Network(np.array([(0, 1, 2), (1, 2, 3)])), "Network.from_edges"),
     "vector": (lambda: Network(np.ones(3)), "square"),
     "nan": (lambda: Network(np.full((3, 3), np.nan)), "NaN"),
     "number": (lambda: Network(5), "type int"),

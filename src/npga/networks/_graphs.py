@@ -36,8 +36,9 @@ def read_graph(graph: Any, n: int | None = None) -> Topology:
     """Topology of a networkx graph, a square array or sparse matrix, or an iterable of pairs."""
     if callable(getattr(graph, "is_directed", None)):
         return _from_networkx(graph)
-    # An array of pairs could pass for an adjacency matrix ([[0, 1], [1, 2]]), so arrays mean one thing only.
-    if sparse.issparse(graph) or isinstance(graph, np.ndarray):
+    # Two pairs in an array could pass for an adjacency matrix ([[0, 1], [1, 2]]), so a square array is always that.
+    pairs = isinstance(graph, np.ndarray) and graph.ndim == 2 and graph.shape[1] == 2 != graph.shape[0]
+    if (sparse.issparse(graph) or isinstance(graph, np.ndarray)) and not pairs:
         return from_adjacency(graph)
     if isinstance(graph, Iterable) and not isinstance(graph, str):
         return from_edges(graph, n)
@@ -48,9 +49,14 @@ def read_graph(graph: Any, n: int | None = None) -> Topology:
 
 
 def from_edges(edges: Iterable[Any], n: int | None = None) -> Topology:
-    """Topology of pairs of integers; duplicates count once and self-loops are ignored."""
+    """Topology of pairs of integers; duplicates count once and self-loops are ignored.
+
+    Pairs that are counted from 1 leave agent 0 without a link, so they can mean nothing else: the labels are 1 to n.
+    """
     pairs = _as_pairs(edges)
     largest = int(pairs.max()) if pairs.size else -1
+    if pairs.size and pairs.min() == 1 and n in (None, largest):
+        return checked_topology(largest, pairs - 1, tuple(range(1, largest + 1)))
     n = largest + 1 if n is None else n
     if pairs.size and pairs.min() < 0:
         raise NetworkError(f"agent {int(pairs.min())} arrived in an edge; number the agents from 0 to n - 1")

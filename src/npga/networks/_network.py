@@ -32,9 +32,10 @@ class Network:
     Parameters
     ----------
     graph : networkx.Graph, iterable of pairs, array or sparse matrix, or None
-        The links. An n x n array is an adjacency matrix (only its zeros matter); an array of pairs goes to
-        `Network.from_edges`. None reads the graph off the matrix given as `mixing`. Self-loops are ignored and
-        parallel links count once. It must be undirected and connected; one agent without links is valid.
+        The links. An n x n array is an adjacency matrix (only its zeros matter), an m x 2 array holds pairs; two
+        pairs in an array, which could be either, go to `Network.from_edges`. None reads the graph off the matrix
+        given as `mixing`. Agents are counted from 0, or all from 1. Self-loops are ignored and parallel links count
+        once. It must be undirected and connected; one agent without links is valid.
     mixing : str or matrix
         "laplacian": W = I - L/tau with tau = largest degree + c.
         "metropolis": w_ij = 1/(1 + max(degree_i, degree_j)).

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.networks import Network, Version
+from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.solver import Reference, show_progress
@@ -47,8 +47,6 @@ from npga.tuning._tuning_results import Trial, Trials
 
 Array = NDArray[Any]
 
-# Rows that differ in more than gamma: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
-_ROWS = ("extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-ii")
 _BLANK = Version("designed", B2=[1, -1])
 # Where a row is tuned: points that get a glance.
 _GLANCES = 3
@@ -208,7 +206,9 @@ class _DesignSearch:
     def tune_rows(self) -> None:
         """Tune the rows that the search may start from, each in its part of the time."""
         gamma_max = {"gamma_max": 1.0} if self.assumption_4 else {}
-        rows = [row for row in map(find_version, _ROWS) if self._fits(row)]
+        # Twins differ in gamma alone: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
+        own = [find_version(name) for name, row in version_rows().items() if not row.twin]
+        rows = sorted((row for row in own if self._fits(row)), key=lambda row: row.rounds)
         for k, row in enumerate(rows, 1):
             if self._rows and self.budget.spent:
                 break
