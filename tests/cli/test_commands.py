@@ -209,16 +209,30 @@ def test_the_real_command(problem_file):
     assert bad.stderr.startswith("npga: none.toml does not exist")
 
 
-def test_a_log_has_a_line_now_and_then(capsys):
-    from npga.cli._reproduce import LogLines
+def test_version_of_the_package(call):
+    done = call("--version")
+    assert (done.exit_code, done.output.strip()) == (0, f"npga {npga.__version__}")
 
-    clock = iter([0.0, 0.0, 4.0, 12.0, 15.0, 16.0])
-    progress = LogLines(lambda: next(clock))
-    for done, label in ((0, ""), (1, "ridge dcpa draw 0"), (2, "ridge nids draw 0"), (3, "ridge dlm draw 0")):
-        progress(done, 4, label)
-    progress(4, 4, "ridge p2d2 draw 0")
-    assert capsys.readouterr().err.splitlines() == [
-        "0 of 4 done after 0 s, running",
-        "2 of 4 done after 12 s, last: ridge nids draw 0",
-        "4 of 4 done after 16 s, last: ridge p2d2 draw 0",
-    ]
+
+def test_what_is_printed_can_be_typed_back(call, problem_file, tmp_path):
+    first = call(
+        "solve", problem_file(), "--version", "nids", "--c", 0.4, "--steps", "2.0,0.1,0.9", "--max-seconds", 60
+    )
+    assert first.exit_code == 0, first.output
+    printed = first.output[first.output.index("[solve]") :]
+    head = problem_file().read_text().split("[solve]")[0]
+    (tmp_path / "again.toml").write_text(head + printed)
+    again = read_problem(tmp_path / "again.toml")
+    assert again.version == npga.version("nids", c=0.4)
+    assert again.steps == npga.Steps(2.0, 0.1, 0.9)
+
+
+def test_max_seconds_reaches_the_solver(call, problem_file):
+    done = call("solve", problem_file(), "--tol", 1e-300, "--max-iters", 10**9, "--max-seconds", 0.2, "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.output)["status"] == "max_seconds"
+
+
+def test_edges_counted_from_one_are_recognised(problem_file):
+    path = problem_file(('kind = "ring"\nn = 5', "edges = [[1, 2], [2, 3], [3, 4], [4, 5]]"))
+    assert read_problem(path).network == npga.Network.path(5)

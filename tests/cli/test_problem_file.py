@@ -5,7 +5,7 @@ import pytest
 
 import npga
 from npga import functions as fn
-from npga.cli._problem_file import FUNCTIONS, NETWORKS, read_problem
+from npga.cli._problem_file import NETWORKS, read_problem
 from npga.errors import NpgaError
 
 
@@ -50,8 +50,27 @@ def test_networks(problem_file, arrays, text, expected):
     assert read_problem(problem_file(('kind = "ring"\nn = 5', text))).network.fingerprint() == expected.fingerprint()
 
 
-def test_every_function_and_network_of_the_library_has_a_name():
-    assert {"SquaredNorm", "Logistic", "Ball", "Equality", "Quantile", "GroupL2", "Zero"} <= set(FUNCTIONS)
+def test_functions_that_are_joined_shifted_or_scaled(problem_file, arrays):
+    arrays |= {f"c{i}": np.full(2, float(i)) for i in range(5)}
+    path = problem_file(
+        ('kind = "SquaredNorm", weight = 0.1', 'kind = "Shifted", f = { kind = "SquaredNorm" }, center = "@c{agent}"'),
+        ('{ kind = "L1", weight = 0.05 }', '{ kind = "Scaled", f = { kind = "L1" }, weight = 0.05 }'),
+        (
+            'kind = "SquaredLoss", target = "@y", weight = 0.25',
+            'kind = "SeparableSum", sizes = [1, 3], '
+            'parts = [{ kind = "Equality", b = [1.0] }, { kind = "Huber", delta = 0.5 }]',
+        ),
+    )
+    made = read_problem(path).problem
+    agents = [
+        npga.Agent(A=arrays[f"A{i}"], f=fn.Shifted(fn.SquaredNorm(), arrays[f"c{i}"]), g=fn.Scaled(fn.L1(), 0.05))
+        for i in range(5)
+    ]
+    h = fn.SeparableSum([fn.Equality([1.0]), fn.Huber(0.5)], [1, 3])
+    assert made.fingerprint == npga.Problem(agents, h).fingerprint
+
+
+def test_every_network_of_the_library_has_a_name():
     assert set(NETWORKS) >= {"path", "ring", "star", "complete", "grid", "erdos-renyi"}
 
 

@@ -43,6 +43,7 @@ def application() -> typer.Typer:
     import typer
 
     from npga.cli import _compare, _doctor, _launch, _reproduce, _solve
+    from npga.cli._output import root
 
     app = typer.Typer(
         help="Decentralized constraint-coupled optimization with NPGA.",
@@ -51,6 +52,7 @@ def application() -> typer.Typer:
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
     )
+    app.callback()(root)
     for module in (_solve, _compare, _reproduce, _launch, _doctor):
         module.register(app)
     return app

@@ -11,16 +11,31 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from npga import __version__
 from npga.errors import NpgaError
 
 NOT_MET, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"npga {__version__}")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version of npga and end.")
+    ] = False,
+) -> None:
+    """Decentralized constraint-coupled optimization with NPGA."""
 
 
 @contextmanager

@@ -23,14 +23,17 @@ lazy = false                        # true takes (I + W)/2
 [solve]                             # optional, each of it
 version = "nids"                    # chosen if left out
 c = 0.5
-steps = { alpha = 2.0, beta = 0.03, gamma = 1.0, theta = 0.0 }   # tuned if left out
+steps = { alpha = 2.0, beta = 0.03, gamma = 1.0, theta = 0.0 }   # found if left out; alpha may be a list
 max_iters = 100000
+max_seconds = 60
 tol = 1e-8
+
+In f and g, "@c{agent}" means the array c0 for agent 0, and so on. A function may hold others, as Scaled, Shifted and
+SeparableSum do. `npga.runtimes.read_function` reads them here and in the jobs of agents that are apart.
 """
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,21 +43,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npga import functions
 from npga.errors import InputError, nearest
-from npga.functions import Function
 from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Agent, Problem
+from npga.runtimes import named_array, read_arrays, read_function
 from npga.steps import Steps
 
 Arrays = dict[str, NDArray[Any]]
-_NOT_IN_FILES = ("Custom", "Elementwise", "Function", "Scaled", "SeparableSum", "Shifted")
-FUNCTIONS = sorted(
-    name
-    for name in functions.__all__
-    if inspect.isclass(item := getattr(functions, name)) and issubclass(item, Function) and name not in _NOT_IN_FILES
-)
 NETWORKS: dict[str, tuple[Callable[..., Network], tuple[str, ...]]] = {
     "path": (Network.path, ("n",)),
     "ring": (Network.ring, ("n",)),
@@ -69,13 +65,13 @@ _KEYS = {
     "the file": ("data", "problem", "network", "solve"),
     "[problem]": ("A", "columns", "sizes", "f", "g", "h", "agent"),
     "[[problem.agent]]": ("index", "f", "g"),
-    "[solve]": ("version", "c", "steps", "max_iters", "tol"),
+    "[solve]": ("version", "c", "steps", "max_iters", "max_seconds", "tol"),
     "solve.steps": ("alpha", "beta", "gamma", "theta"),
 }
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ProblemFile:
     """What a problem file says; None for what it leaves to the program."""
 
     problem: Problem
@@ -83,10 +79,11 @@ class Loaded:
     version: Version | None
     steps: Steps | None
     max_iters: int
+    max_seconds: float | None
     tol: float
 
 
-def read_problem(path: Path) -> Loaded:
+def read_problem(path: Path) -> ProblemFile:
     """Read a problem file and its arrays."""
     if not path.exists():
         raise InputError(f"{path} does not exist; expected a problem file (`npga solve --help` shows one)")
@@ -98,9 +95,9 @@ def read_problem(path: Path) -> Loaded:
     for section in ("problem", "network"):
         if not isinstance(table.get(section), dict):
             raise InputError(f"{path} has no section [{section}]; expected one (`npga solve --help` shows a file)")
-    arrays = _arrays(path, table.get("data"))
+    arrays = read_arrays(path.parent / str(table["data"])) if "data" in table else {}
     problem = _problem(table["problem"], arrays)
-    return Loaded(problem, _network(table["network"], arrays), *_solve(table.get("solve", {})))
+    return ProblemFile(problem, _network(table["network"], arrays), *_solve(table.get("solve", {})))
 
 
 def _known(table: Any, where: str) -> None:
@@ -109,25 +106,6 @@ def _known(table: Any, where: str) -> None:
     for key in table:
         if key not in _KEYS[where]:
             raise InputError(f"unknown key {key!r} in {where}; {nearest(key, _KEYS[where])}")
-
-
-def _arrays(path: Path, name: Any) -> Arrays:
-    if name is None:
-        return {}
-    data = path.parent / str(name)
-    if not data.exists():
-        raise InputError(f"{path} names the arrays {str(name)!r}, and {data} does not exist; put the file there")
-    try:
-        with np.load(data, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{data} is not an .npz of numbers ({error}); write it with numpy.savez") from None
-
-
-def _array(arrays: Arrays, name: str, where: str) -> NDArray[Any]:
-    if name not in arrays:
-        raise InputError(f"{where} names the array {name!r}; {nearest(name, arrays)}")
-    return arrays[name]
 
 
 def _problem(table: Any, arrays: Arrays) -> Problem:
@@ -143,13 +121,20 @@ def _problem(table: Any, arrays: Arrays) -> Problem:
         if not isinstance(index, int) or not 0 <= index < len(blocks):
             raise InputError(f"[[problem.agent]] has index {index!r}; expected a number from 0 to {len(blocks) - 1}")
         own[index] |= {key: value for key, value in row.items() if key != "index"}
-    agents = [
-        Agent(
-            A=A, f=_function(parts["f"], arrays, f"f of agent {i}"), g=_function(parts["g"], arrays, f"g of agent {i}")
-        )
-        for i, (A, parts) in enumerate(zip(blocks, own, strict=True))
-    ]
-    return Problem(agents, _function(table["h"], arrays, "h"))
+    agents = []
+    for i, (A, parts) in enumerate(zip(blocks, own, strict=True)):
+        f, g = (read_function(_of_agent(parts[key], i), arrays, f"{key} of agent {i}") for key in ("f", "g"))
+        agents.append(Agent(A=A, f=f, g=g))
+    return Problem(agents, read_function(table["h"], arrays, "h"))
+
+
+def _of_agent(value: Any, i: int) -> Any:
+    """The value with the number of the agent in the place of {agent}, tables and lists within it too."""
+    if isinstance(value, str):
+        return value.replace("{agent}", str(i))
+    if isinstance(value, dict):
+        return {key: _of_agent(item, i) for key, item in value.items()}
+    return [_of_agent(item, i) for item in value] if isinstance(value, list) else value
 
 
 def _blocks(table: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
@@ -157,7 +142,7 @@ def _blocks(table: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
     if ("A" in table) == ("columns" in table):
         raise InputError("[problem] needs one of A = 'A{agent}' (an array each) and columns = 'X' with sizes = [...]")
     if "columns" in table:
-        X, sizes = _array(arrays, str(table["columns"]).removeprefix("@"), "problem.columns"), table.get("sizes")
+        X, sizes = named_array(arrays, str(table["columns"]).removeprefix("@"), "problem.columns"), table.get("sizes")
         fits = isinstance(sizes, list) and all(isinstance(size, int) and size >= 0 for size in sizes)
         if X.ndim != 2 or not isinstance(sizes, list) or not fits or sum(sizes) != X.shape[1]:
             raise InputError(
@@ -176,44 +161,19 @@ def _blocks(table: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
     return [arrays[pattern.replace("{agent}", str(i))] for i in range(count)]
 
 
-def _function(table: Any, arrays: Arrays, owner: str) -> Function:
-    if not isinstance(table, dict) or "kind" not in table:
-        raise InputError(f"{owner} is {table!r}; expected a table such as {{ kind = 'L1', weight = 0.1 }}")
-    kind = str(table["kind"])
-    if kind not in FUNCTIONS:
-        raise InputError(f"{owner} has the kind {kind!r}; {nearest(kind, FUNCTIONS)}")
-    maker = getattr(functions, kind)
-    signature = inspect.signature(maker).parameters
-    values = {}
-    for key, value in table.items():
-        if key == "kind":
-            continue
-        if key not in signature:
-            raise InputError(
-                f"{owner} is a {kind} and has no {key!r}; it has {', '.join(signature) or 'no parameters'}"
-            )
-        named = isinstance(value, str) and value.startswith("@")
-        values[key] = _array(arrays, value[1:], f"{key} of {owner}") if named else value
-    missing = [key for key, item in signature.items() if item.default is item.empty and key not in values]
-    if missing:
-        raise InputError(f"{owner} is a {kind} without {', '.join(missing)}; expected a number or '@array'")
-    made: Function = maker(**values)
-    return made
-
-
 def _network(table: Mapping[str, Any], arrays: Arrays) -> Network:
     options: dict[str, Any] = dict(table)
     lazy, kind, edges = options.pop("lazy", False), options.pop("kind", None), options.pop("edges", None)
     mixing = options.get("mixing", "laplacian")
     if isinstance(mixing, str) and mixing.startswith("@"):
-        options["mixing"] = _array(arrays, mixing[1:], "network.mixing")
+        options["mixing"] = named_array(arrays, mixing[1:], "network.mixing")
     if (kind is None) == (edges is None):
         raise InputError(f"[network] needs edges = [[0, 1], ...] or kind = one of {', '.join(NETWORKS)}")
     if kind is not None and kind not in NETWORKS:
         raise InputError(f"network.kind is {kind!r}; {nearest(str(kind), NETWORKS)}")
     if kind is None:
         named = isinstance(edges, str) and edges.startswith("@")
-        options["edges"] = _array(arrays, edges[1:], "network.edges") if named else edges
+        options["edges"] = named_array(arrays, edges[1:], "network.edges") if named else edges
     maker, needs = (Network.from_edges, ("n",)) if kind is None else NETWORKS[kind]
     allowed = (*needs, "mixing", "c")
     for key in options:
@@ -226,7 +186,7 @@ def _network(table: Mapping[str, Any], arrays: Arrays) -> Network:
     return network.lazy() if lazy else network
 
 
-def _solve(table: Any) -> tuple[Version | None, Steps | None, int, float]:
+def _solve(table: Any) -> tuple[Version | None, Steps | None, int, float | None, float]:
     _known(table, "[solve]")
     version = None if "version" not in table else find_version(table["version"], c=table.get("c"))
     steps = table.get("steps")
@@ -237,5 +197,5 @@ def _solve(table: Any) -> tuple[Version | None, Steps | None, int, float]:
             raise InputError(f"solve.steps has no {' and no '.join(missing)}; expected alpha and beta at least")
         if version is None:
             raise InputError("solve.steps was given without solve.version; steps belong to a version: name it")
-    max_iters, tol = table.get("max_iters", 100_000), table.get("tol", 1e-8)
-    return version, None if steps is None else Steps(**steps), max_iters, tol
+    limits = table.get("max_iters", 100_000), table.get("max_seconds"), table.get("tol", 1e-8)
+    return version, None if steps is None else Steps(**steps), *limits

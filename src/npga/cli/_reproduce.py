@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +11,7 @@ import typer
 
 from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.errors import InputError, nearest
+from npga.solver import Tell, show_progress
 
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Folder = Annotated[Path | None, typer.Option(help="Where fetched tables are kept; default: $NPGA_DATA or the cache.")]
@@ -95,8 +93,9 @@ def reproduce(
                 accuracy=accuracy,
                 certified_iters=certified_iters,
             )
-            with _following(hidden=as_json) as (progress, say):
-                say(f"The first figure comes after two versions: {out / chosen[0].name / 'gap.png'}")
+            say = _silent if as_json else typer.echo
+            say(f"The first figure comes after two versions: {out / chosen[0].name / 'gap.png'}")
+            with show_progress("reproduce", not as_json) as tell:
                 report = ex.reproduce(
                     chosen,
                     out,
@@ -104,7 +103,7 @@ def reproduce(
                     repetitions=seeds,
                     jobs=jobs,
                     fresh=fresh,
-                    progress=progress,
+                    progress=lambda done, total, label: _pass_on(tell, done, total, label),
                     say=say,
                 )
     if as_json:
@@ -113,6 +112,15 @@ def reproduce(
         _print(report)
     if report.missed:
         raise typer.Exit(NOT_MET)
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+def _pass_on(tell: Tell | None, done: int, total: int, label: str) -> None:
+    if tell is not None:
+        tell(done / total, f"{done} of {total} done" + (f", last: {label}" if label else ""))
 
 
 def _experiments(what: str, seed: int, assignments: Sequence[str]) -> list[Any]:
@@ -164,45 +172,6 @@ def _show_choices(as_json: bool) -> None:
         show_table(
             "Choices that the paper leaves open", ("choice", "default"), [tuple(map(str, r.values())) for r in rows]
         )
-
-
-@contextmanager
-def _following(hidden: bool) -> Iterator[tuple[Callable[[int, int, str], None], Callable[[str], None]]]:
-    """How far it is, and sentences: a bar in a terminal, a line now and then in a log, nothing if hidden."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    screen = Console(stderr=True)
-    if hidden:
-        yield (lambda *_: None), (lambda _: None)
-        return
-    if not screen.is_terminal:
-        yield LogLines(), lambda sentence: typer.echo(sentence, err=True)
-        return
-    columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(done: int, total: int, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"done: {label}" if label else None)
-
-        yield progress, lambda sentence: bar.console.print(sentence, highlight=False)
-
-
-class LogLines:
-    """Progress where there is no terminal: the first and the last part, and a line every ten seconds between them."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock, self.start, self.last = clock, clock(), -math.inf
-
-    def __call__(self, done: int, total: int, label: str) -> None:
-        """Print a line if it is time for one."""
-        now = self.clock()
-        if now - self.last < 10.0 and done < total:
-            return
-        self.last = now
-        words = f"last: {label}" if label else "running"
-        typer.echo(f"{done} of {total} done after {now - self.start:.0f} s, {words}", err=True)
 
 
 def _print(report: Any) -> None:

@@ -11,13 +11,14 @@ import numpy as np
 import typer
 
 from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
-from npga.cli._problem_file import Loaded, read_problem
+from npga.cli._problem_file import ProblemFile, read_problem
 from npga.errors import InputError
 from npga.networks import version as find_version
 from npga.steps import Steps
 
-ProblemFile = Annotated[Path, typer.Argument(help="The problem: TOML, with an .npz beside it for the arrays.")]
+ProblemPath = Annotated[Path, typer.Argument(help="The problem: TOML, with an .npz beside it for the arrays.")]
 VersionName = Annotated[str | None, typer.Option("--version", help="A version of NPGA, instead of the file's.")]
+Constant = Annotated[float | None, typer.Option("--c", help="The constant c of the version, where it has one.")]
 Lazy = Annotated[bool, typer.Option("--lazy", help="Use W' = (I + W)/2, instead of what the file says.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 StepOption = Annotated[
@@ -63,12 +64,14 @@ FILE_FORMAT = (
 
 
 def solve(
-    problem: ProblemFile,
+    problem: ProblemPath,
     version: VersionName = None,
     steps: StepOption = None,
     lazy: Lazy = False,
+    c: Constant = None,
     tol: Annotated[float | None, typer.Option(help="Residual of the optimality conditions to stop at.")] = None,
     max_iters: Annotated[int | None, typer.Option(help="Limit on iterations.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Limit on the wall time.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write x, lam and the blocks to this .npz.")] = None,
     progress: Annotated[bool, typer.Option("--progress", help="Show a progress bar.")] = False,
     as_json: JSON = False,
@@ -80,7 +83,7 @@ def solve(
     import npga
 
     with speaking():
-        given = _read(problem, version, steps, lazy, tol, max_iters)
+        given = _read(problem, version, c, steps, lazy, tol=tol, max_iters=max_iters, max_seconds=max_seconds)
         found = npga.solve(
             given.problem,
             given.network,
@@ -88,6 +91,7 @@ def solve(
             given.steps,
             tol=given.tol,
             max_iters=given.max_iters,
+            max_seconds=given.max_seconds,
             progress=progress,
         )
         if out is not None:
@@ -96,24 +100,25 @@ def solve(
         show_json(_answer(found))
     else:
         typer.echo(str(found))
-        typer.echo(_setting(found))
         typer.echo(f"objective {found.trace[-1].objective:.10g}" + (f"; written to {out}" if out else ""))
+        typer.echo(f"\nThe same again, in a problem file{' with lazy = true' if lazy else ''}:\n{_setting(found)}")
     if not found.status.ok:
         raise typer.Exit(NOT_MET)
 
 
 def certify(
-    problem: ProblemFile,
+    problem: ProblemPath,
     version: VersionName = None,
     steps: StepOption = None,
     lazy: Lazy = False,
+    c: Constant = None,
     as_json: JSON = False,
 ) -> None:
     """Say which theorem covers a problem file, with which steps and rate. Exit code 1: none does."""
     import npga
 
     with speaking():
-        given = _read(problem, version, steps, lazy)
+        given = _read(problem, version, c, steps, lazy)
         found = npga.certify(given.problem, given.network, _required(given), given.steps)
     if as_json:
         show_json(found.to_dict())
@@ -125,7 +130,7 @@ def certify(
 
 
 def tune(
-    problem: ProblemFile,
+    problem: ProblemPath,
     version: VersionName = None,
     every: Annotated[bool, typer.Option("--all", help="Tune every version and rank them.")] = False,
     method: Annotated[str, typer.Option(help="spectral, search or theorem.")] = "spectral",
@@ -138,7 +143,7 @@ def tune(
     import npga
 
     with speaking():
-        given = _read(problem, version, None, lazy)
+        given = _read(problem, version, None, None, lazy)
         if every:
             found = list(npga.tune(given.problem, given.network, versions="all", by=by, method=method, seed=seed))
         else:
@@ -154,28 +159,23 @@ def tune(
 
 
 def _read(
-    path: Path,
-    version: str | None,
-    steps: str | None,
-    lazy: bool,
-    tol: float | None = None,
-    max_iters: int | None = None,
-) -> Loaded:
+    path: Path, version: str | None, c: float | None, steps: str | None, lazy: bool, **limits: float | None
+) -> ProblemFile:
     """The file, with what the options say put in."""
     given = read_problem(path)
     if version is not None:
-        given = replace(given, version=find_version(version), steps=None)
+        given = replace(given, version=find_version(version, c=c), steps=None)
+    elif c is not None:
+        given = replace(given, version=find_version(_required(given).name, c=c))
     if steps is not None:
         given = replace(given, steps=_parse_steps(steps))
         _required(given)
     if lazy and not given.network.is_lazy:
         given = replace(given, network=given.network.lazy())
-    if tol is not None:
-        given = replace(given, tol=tol)
-    return given if max_iters is None else replace(given, max_iters=max_iters)
+    return replace(given, **{name: value for name, value in limits.items() if value is not None})  # type: ignore[arg-type]
 
 
-def _required(given: Loaded) -> Any:
+def _required(given: ProblemFile) -> Any:
     if given.version is None:
         raise InputError(
             "no version was named; add --version, or version = '...' to [solve] (`npga versions` lists them)"
@@ -237,8 +237,17 @@ def _tuning(item: Any) -> dict[str, Any]:
 
 
 def _setting(found: Any) -> str:
-    steps = ", ".join(f"{name} {value:.4g}" for name, value in asdict(found.steps).items())
-    return f"version {found.version.name}, {steps}, W{'' if not found.network.is_lazy else ' lazy: (I + W)/2'}"
+    """What ran, as the section of a problem file that runs it again."""
+    lines = ["[solve]", f'version = "{found.version.name}"']
+    if found.version.c is not None:
+        lines.append(f"c = {found.version.c!r}")
+    steps = ", ".join(f"{name} = {_toml(value)}" for name, value in asdict(found.steps).items())
+    return "\n".join([*lines, f"steps = {{ {steps} }}"])
+
+
+def _toml(value: Any) -> str:
+    """A number or numbers, with the digits that give them back."""
+    return f"[{', '.join(map(repr, value))}]" if isinstance(value, (list, tuple)) else repr(value)
 
 
 def _cell(value: Any) -> str:
