@@ -208,8 +208,7 @@ class Shifted(_Wrapped):
         if forms is None:
             return None
         centers = np.split(np.broadcast_to(self.center, size), np.cumsum([form.size for form in forms])[:-1])
-        moved = [form.shifted(center) for form, center in zip(forms, centers, strict=True)]
-        return None if None in moved else tuple(form for form in moved if form is not None)
+        return tuple(form.shifted(center) for form, center in zip(forms, centers, strict=True))
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Translate of ``f.astype(dtype)``."""

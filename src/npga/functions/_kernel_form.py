@@ -7,7 +7,7 @@ Sums over coordinates, phi(x) with r = x - c and the letters a, b, c one number 
 
     ZERO       0
     LINEAR     a r
-    SQUARE     (a/2) r^2
+    SQUARE     (a/2) r^2 + b
     ELASTIC    a |r| + (b/2) r^2
     HUBER      a r^2/2 for |r| <= b, a (b |r| - b^2/2) beyond
     KINKED     max(a r, b r),  a <= b
@@ -32,7 +32,7 @@ Functions with a matrix K and a vector v (a number: the same in all rows), r = x
 
 A function of any kind plus a quadratic, cut off at bounds (`inner` is its form, `tilt` q, `ridge` d, `lo`, `hi`):
 
-    BENT       inner(x) + q.x + sum_j (d_j/2) x_j^2 for lo <= x <= hi, else infinity
+    BENT       inner(x) + sum_j (q_j x_j + (d_j/2) x_j^2 + b_j) for lo <= x <= hi, else infinity
 
     Its prox is clip(prox_{s inner}((x - t q)/(1 + t d)), lo, hi), s = t/(1 + t d); finite bounds, and numbers d that
     differ, go with sums over coordinates only.
@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class Kind(IntEnum):
 # stay as they are.
 _SCALED = {
     Kind.LINEAR: "a",
-    Kind.SQUARE: "a",
+    Kind.SQUARE: "ab",
     Kind.ELASTIC: "ab",
     Kind.HUBER: "a",
     Kind.KINKED: "ab",
@@ -149,13 +150,20 @@ class KernelForm:
     def scaled(self, weight: float) -> KernelForm:
         """Form of the multiple, weight times the function."""
         if self.inner is not None:
-            inner = self.inner.scaled(weight)
-            return replace(self, inner=inner, tilt=weight * self.tilt, ridge=weight * self.ridge)
+            bend: dict[str, Any] = {"tilt": weight * self.tilt, "ridge": weight * self.ridge, "b": weight * self.b}
+            return replace(self, inner=self.inner.scaled(weight), **bend)
         return replace(self, **{letter: weight * getattr(self, letter) for letter in _SCALED.get(self.kind, "")})
 
-    def shifted(self, center: Parameter) -> KernelForm | None:
-        """Form of the translate, x -> f(x - center); None for a bent one, whose quadratic would leave a constant."""
+    def shifted(self, center: Parameter) -> KernelForm:
+        """Form of the translate, x -> f(x - center)."""
         if self.inner is not None:
-            return None
+            # q (x - c) + (d/2)(x - c)^2 = (q - d c) x + (d/2) x^2 + (d/2) c^2 - q c
+            constant = self.b + 0.5 * self.ridge * center * center - self.tilt * center
+            bend: dict[str, Any] = {
+                "tilt": self.tilt - self.ridge * center,
+                "lo": self.lo + center,
+                "hi": self.hi + center,
+            }
+            return replace(self, inner=self.inner.shifted(center), b=constant, **bend)
         letters = "ab" if self.kind == Kind.INTERVAL else "c"
         return replace(self, **{letter: center + getattr(self, letter) for letter in letters})

@@ -90,14 +90,14 @@ def _number(p: Any) -> Parameter:
 
 
 class _Shape(NamedTuple):
-    """core(x) + tilt.x + sum_j (ridge_j/2) x_j^2 on lo <= x <= hi, plus a constant, which may be known to be 0."""
+    """core(x) + sum_j (tilt_j x_j + (ridge_j/2) x_j^2 + constant_j) on lo <= x <= hi."""
 
     core: Function
     tilt: Parameter
     ridge: Parameter
     lo: Parameter
     hi: Parameter
-    no_constant: bool
+    constant: Parameter
 
     @property
     def is_bounded(self) -> bool:
@@ -151,20 +151,19 @@ class Sum(Function):
     def _shape(self) -> _Shape | None:
         """The parts sorted, or None if no rule gives the prox."""
         cores: list[Function] = []
-        tilt, ridge, lo, hi = (_number(start) for start in (0.0, 0.0, -np.inf, np.inf))
-        no_constant = True
+        tilt, ridge, lo, hi, constant = (_number(start) for start in (0.0, 0.0, -np.inf, np.inf, 0.0))
         for part in self.parts:
             form = _single_form(part)
             if form is not None and form.kind is Kind.LINEAR:
-                tilt = tilt + form.a
+                tilt, constant = tilt + form.a, constant - form.a * form.c
             elif form is not None and form.kind is Kind.SQUARE:
                 tilt, ridge = tilt - form.a * form.c, ridge + form.a
+                constant = constant + form.b + 0.5 * form.a * form.c * form.c
             elif form is not None and form.kind is Kind.INTERVAL:
                 lo, hi = _number(np.maximum(lo, form.a)), _number(np.minimum(hi, form.b))
             elif not part.is_zero:
                 cores.append(part)
-            no_constant &= form is None or form.kind not in (Kind.LINEAR, Kind.SQUARE) or not np.any(form.c)
-        shape = _Shape(cores[0] if cores else Zero(), tilt, ridge, lo, hi, no_constant)
+        shape = _Shape(cores[0] if cores else Zero(), tilt, ridge, lo, hi, constant)
         return shape if len(cores) < 2 and shape.has_prox else None
 
     # ---------------------------------------------------------------- facts
@@ -266,10 +265,13 @@ class Sum(Function):
     def _kernel(self, size: int) -> KernelForm | None:
         shape = self._shape
         forms = None if shape is None else shape.core.kernel(size)
-        if shape is None or forms is None or len(forms) > 1 or not shape.no_constant:
+        if shape is None or forms is None or len(forms) > 1:
             return None
-        _, tilt, ridge, lo, hi, _ = shape
-        return KernelForm(Kind.BENT, size, inner=forms[0], tilt=tilt, ridge=ridge, lo=lo, hi=hi)
+        _, tilt, ridge, lo, hi, constant = shape
+        if forms[0].kind is Kind.ZERO and np.all(ridge) and not shape.is_bounded:
+            # (d/2) x^2 + q x = (d/2)(x + q/d)^2 - q^2/(2 d)
+            return KernelForm(Kind.SQUARE, size, a=ridge, b=constant - 0.5 * tilt * tilt / ridge, c=-tilt / ridge)
+        return KernelForm(Kind.BENT, size, b=constant, inner=forms[0], tilt=tilt, ridge=ridge, lo=lo, hi=hi)
 
     def scale(self, weight: float) -> Function:
         """Sum of the multiples."""

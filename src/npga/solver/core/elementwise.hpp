@@ -49,10 +49,10 @@ template <class T> struct Linear {
     static T conj_prox(T, K q) { return q.a; }
 };
 
-// (a/2) r^2. The prox is a correction of x, so that rounding is relative to the distance travelled.
+// (a/2) r^2 + b. The prox is a correction of x, so that rounding is relative to the distance travelled.
 template <class T> struct Square {
     using K = Row<T>;
-    static T value(T x, K k, T) { return k.a * (x - k.c) * (x - k.c) / 2; }
+    static T value(T x, K k, T) { return k.a * (x - k.c) * (x - k.c) / 2 + k.b; }
     static T grad(T x, K k) { return k.a * (x - k.c); }
     static K for_prox(K k, T t) { return {t * k.a / (1 + t * k.a), 0, k.c}; }
     static T prox(T x, K q) { return x - q.a * (x - q.c); }
