@@ -6,9 +6,10 @@
 For `solve` with given steps, `certify` and `tune` on one small problem it prints how many files of the package run, how
 deep calls go from file to file (the longest chain of calls in which each goes into another file), how deep they go
 inside the package at all, how many calls go from one file into another, and between how many pairs of files. Each call
-is made once before, so that nothing is imported or compiled while it is traced. Then it counts files, lines, files
-with a single importer in the package (a room's `__init__`, which re-exports its public names, does not count as one),
-and stems that occur twice. With `--chains` it also prints the files and the longest chain of each call.
+is made once before, so that nothing is imported or compiled while it is traced. With `--chains` it also prints the
+files and the longest chain of each call. Then it counts files, lines, stems that occur twice (`cli` apart), and files
+with a single importer: another file of the package that takes a name from it, be it through a room's `__init__`, or
+that `__init__` alone. Those of which `__init__` re-exports a name have a public door; the others are listed.
 """
 
 from __future__ import annotations
@@ -93,34 +94,38 @@ def calls():
     }
 
 
-def imported(path):
-    """The modules of the package that a file imports, as dotted names without the package."""
-    found = set()
+def imports(path):
+    """(module, name) of all that a file imports from the package; modules without the package's name."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "npga":
-            base = node.module.removeprefix("npga").removeprefix(".")
-            found |= {base} | {f"{base}.{alias.name}".removeprefix(".") for alias in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name.removeprefix("npga.") for alias in node.names if alias.name.startswith("npga.")}
-    return found
+            yield from ((node.module.removeprefix("npga").removeprefix("."), alias.name) for alias in node.names)
 
 
 def house():
-    """Files, lines, files with one importer, and stems of different files."""
+    """Files, lines, stems of different files, and files with one importer."""
     files = sorted(PACKAGE.rglob("*.py"))
     names = {path: ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in files}
-    modules = {path: name for path, name in names.items() if path.stem not in ("__init__", "__main__")}
-    importers = Counter()
-    for path in files:
-        if path.stem != "__init__":
-            importers.update(imported(path) & set(modules.values()))
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
-    stems = Counter(path.stem.lstrip("_") for path in modules if "cli" not in path.relative_to(PACKAGE).parts)
-    single = sorted(name for name in modules.values() if importers[name] == 1)
-    return {
-        "files": len(files), "lines": lines, "files with one importer": single,
-        "stems that occur twice": sorted(stem for stem, count in stems.items() if count > 1),
+    modules = {name for path, name in names.items() if path.stem not in ("__init__", "__main__")}
+    # What a room's __init__ re-exports, by room and name.
+    doors = {
+        (".".join(path.relative_to(PACKAGE).parent.parts), name): module
+        for path in files if path.stem == "__init__" for module, name in imports(path) if module in modules
     }  # fmt: skip
+    importers = {module: set() for module in modules}
+    for path in files:
+        for module, name in imports(path):
+            for found in (module, f"{module}.{name}".removeprefix("."), doors.get((module, name))):
+                if found in modules:
+                    importers[found].add(path)
+    single = sorted(module for module in modules if len(importers[module]) == 1)
+    stems = Counter(path.stem for path in files if names[path] in modules and not names[path].startswith("cli."))
+    return {
+        "files": len(files),
+        "lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files),
+        "stems that occur twice": sorted(stem for stem, count in stems.items() if count > 1),
+        "files with one importer": len(single),
+        "of these without a public name": [module for module in single if module not in doors.values()],
+    }
 
 
 def main():
