@@ -35,7 +35,7 @@ def test_linear_costs_and_basis_pursuit(coupling):
     problem = random_problem(5, 6, 4, "zero", "l1", coupling)
     result = npga.solve(problem, npga.Network.ring(6))
     assert result.status.ok, str(result)
-    assert not result.certificate.covered
+    assert not npga.certify(problem, npga.Network.ring(6), result.version).covered  # at any steps
 
 
 @pytest.mark.parametrize("version", ["aug-dgm", "dlm", "diging", "dcpa", "dcda"])
@@ -52,10 +52,10 @@ def test_says_what_it_did():
     problem = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss")
     star = npga.reference(problem)
     result = npga.solve(problem, npga.Network.ring(5), reference=star.x)
-    assert "Steps were chosen" in result.message
-    assert result.search.iterations > 0
-    assert result.search.rounds >= result.search.iterations
-    assert len(result.search.trials) > 10
+    assert "Steps followed the run" in result.message
+    assert result.search is None
+    assert result.legs
+    assert [leg.iteration for leg in result.legs] == sorted(leg.iteration for leg in result.legs)
     trace = result.trace
     assert trace["iteration"][0] == 0
     assert trace["gap"][0] == pytest.approx(1.0)
@@ -97,7 +97,7 @@ def test_limits_and_start_are_honoured():
     ("arguments", "message"),
     [
         ({"steps": npga.Steps(0.1, 0.1)}, "steps were given without a version"),
-        ({"checkpoint": "x.npz"}, "checkpoint= needs steps"),
+        ({"checkpoint": "x.npz", "version": "extra"}, "checkpoint= needs steps"),
         ({"tol": -1.0}, "tol is -1.0"),
         ({"x0": np.zeros(1)}, r"x0 has shape \(1,\)"),
         ({"version": "nidz"}, "did you mean 'nids'"),
@@ -108,17 +108,109 @@ def test_bad_input_is_refused_before_the_first_trial(arguments, message):
         npga.solve(random_problem(9), npga.Network.ring(6), **arguments)
 
 
-def test_a_retreat_after_growth_comes_back(monkeypatch):
-    """Force the search to hand over steps that diverge; the run must still end at the solution."""
-    from npga.tuning import _automatic
+def test_a_given_version_of_another_kind_is_searched_for_and_counted():
+    problem = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss")
+    result = npga.solve(problem, npga.Network.ring(5), "extra")
+    assert "Steps were chosen" in result.message
+    assert result.search.iterations > 0
+    assert result.search.rounds >= result.search.iterations
+    assert len(result.search.trials) > 10
+    assert result.legs == ()
 
-    problem, network = random_problem(9, 6, 4, "quadratic", "zero", "squared-loss"), npga.Network.ring(6)
 
-    def wild(self, versions, start):
-        method = npga.solver.Npga(problem, network, versions[0], npga.Steps(1.0, 5.0, 5.0))
-        return npga.solver.conclude(method, npga.solver.Run(method.start(np.zeros(problem.d), np.zeros((6, 4)))))
+def test_what_is_printed_can_be_typed_back():
+    problem, network = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss"), npga.Network.ring(5)
+    for version in (None, "exact-diffusion", "npga-i"):
+        result = npga.solve(problem, network, version)
+        typed = eval(
+            f"dict({result.message[result.message.index('version=') : -1]})", {"npga": npga, "problem": problem}
+        )
+        assert typed == {"version": result.version, "steps": result.steps}
+        assert npga.solve(problem, network, **typed).status.ok
 
-    monkeypatch.setattr(_automatic.Journey, "begin", wild)
-    result = npga.solve(problem, network)
+
+def understated(factor, n=5):
+    """Quadratic costs whose L is stated too small by a factor."""
+    rng = np.random.default_rng(2)
+    weights = rng.uniform(1.0, 4.0, n)
+    costs = [fn.Custom(value=lambda x, w=w: w / 2 * x @ x, grad=lambda x, w=w: w * x, L=w / factor) for w in weights]
+    return npga.Problem([npga.Agent(rng.standard_normal((2, 2)), f) for f in costs], fn.Equality([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0, 1e6])
+def test_who_understates_its_curvature_is_mended_and_named(factor):
+    problem = understated(factor)
+    result = npga.solve(problem, npga.Network.ring(5))
     assert result.status.ok, str(result)
-    assert any("growth" in change for change in result.search.changes)
+    assert ("more than the L" in result.message) == (factor > 1.0)
+
+
+def test_who_does_not_know_its_curvature_is_solved():
+    costs = [fn.Custom(value=lambda x: np.cosh(x).sum(), grad=np.sinh) for _ in range(4)]
+    problem = npga.Problem([npga.Agent(np.eye(2), f) for f in costs], fn.Equality([1.0, 20.0]))
+    result = npga.solve(problem, npga.Network.ring(4))
+    assert result.status.ok, str(result)
+    assert result.x == pytest.approx(np.tile([0.25, 5.0], 4), abs=1e-6)
+
+
+@pytest.mark.parametrize("when", [0.0, 0.3])
+def test_gradients_that_are_not_numbers_end_the_run(when):
+    def grad(x):
+        return np.full_like(x, np.nan) if np.abs(x).max() >= when else x
+
+    costs = [fn.Custom(value=lambda x: 0.5 * x @ x, grad=grad, L=1.0) for _ in range(4)]
+    problem = npga.Problem([npga.Agent(np.eye(2), f) for f in costs], fn.Equality([1.0, 2.0]))
+    result = npga.solve(problem, npga.Network.ring(4))
+    assert result.status is npga.Status.DIVERGED
+    assert result.iterations < 1000
+    assert "gradients are finite" in result.message
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_warm_start_is_no_slower_than_a_cold_one(scale):
+    def problem(shift):
+        rng = np.random.default_rng(0)
+        blocks = rng.standard_normal((6, 4, 3))
+        agents = [npga.Agent(A, fn.SquaredNorm(0.3), fn.L1(0.1)) for A in blocks]
+        return npga.Problem(agents, fn.SquaredLoss(scale * (1.0 + shift * np.arange(4))))
+
+    network = npga.Network.path(6)
+    first = npga.solve(problem(0.0), network)
+    cold, warm = npga.solve(problem(0.01), network), npga.solve(problem(0.01), network, start=first)
+    assert warm.status.ok
+    assert warm.rounds <= cold.rounds
+    assert warm.version == first.version
+
+
+def test_an_earlier_result_lends_its_version_and_steps():
+    problem, network = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss"), npga.Network.ring(5)
+    steps = npga.Steps(0.2, 0.2, 0.8)
+    earlier = npga.solve(problem, network, "extra", steps, max_iters=50)
+    result = npga.solve(problem, network, start=earlier, max_iters=50, tol=None)
+    assert (result.version, result.steps) == (earlier.version, steps)
+    whole = npga.solve(problem, network, "extra", steps, max_iters=100, tol=None)
+    np.testing.assert_array_equal(result.x, whole.x)
+
+
+def test_a_checkpoint_resumes_with_the_same_bits(tmp_path):
+    problem, network = random_problem(9, 5, 3, "huber", "l1", "ball"), npga.Network.ring(5)
+    whole = npga.solve(problem, network)
+    file = tmp_path / "run.npz"
+    for limit in (5, 40, 100):
+        npga.solve(problem, network, max_iters=limit, checkpoint=file, resume=limit > 5)
+    resumed = npga.solve(problem, network, checkpoint=file, resume=True)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    assert (resumed.steps, resumed.rounds, resumed.legs) == (whole.steps, whole.rounds, whole.legs)
+
+
+def test_interruptions_and_time_are_respected():
+    problem, network = random_problem(9, 5, 3, "huber", "l1", "ball"), npga.Network.ring(5)
+
+    def stop(record, state):
+        if record.iteration >= 30:
+            raise KeyboardInterrupt
+
+    interrupted = npga.solve(problem, network, callback=stop)
+    assert interrupted.status is npga.Status.INTERRUPTED
+    assert interrupted.iterations < 40
+    assert npga.solve(problem, network, tol=None, max_seconds=0.2).seconds < 2.0

@@ -15,7 +15,7 @@ from npga import functions as fn
 from npga.errors import InputError
 from npga.theory import certify
 from npga.tuning import landscape, tune
-from npga.tuning._search import Budget, tune_search
+from npga.tuning._search import Budget, search_steps
 from npga.tuning._spectral import tune_spectral
 
 NETWORK = npga.Network.erdos_renyi(6, 0.5, seed=2)
@@ -86,7 +86,7 @@ def test_time_is_respected(method):
     assert math.isfinite(found.rate)
 
 
-@pytest.mark.parametrize("run", [tune_spectral, tune_search])
+@pytest.mark.parametrize("run", [tune_spectral, search_steps])
 @pytest.mark.parametrize("after", [1, 3])
 def test_ctrl_c_returns_the_best_so_far(problem, run, after):
     seen = []

@@ -4,6 +4,8 @@ This room joins promise and practice. It owns the choice of version and steps; i
 theory and solver, and runs nothing but the solver's recursion in the solver's loop. Its chapters, in reading order:
 
     automatic        `npga.solve`: one call, with or without steps
+    adaptive_run     NPGA that finds its steps on the way, as a method of the one loop
+    adaptive_steps   the decisions of such a run: steps tied to one number, legs, extrapolation
     tune             `npga.tune`: one version or a ranking of several, and steps from the theorems
     search           steps from trial runs; time, progress, and runs that are measured
     spectral         steps from the spectral radius, then from runs near the best of them
@@ -18,6 +20,8 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
     tuning_results   what all the others return
 """
 
+from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
+from npga.tuning._adaptive_steps import tied_steps
 from npga.tuning._automatic import Search, Solution, solve
 from npga.tuning._compare import Entry, compare
 from npga.tuning._comparison import Comparison
@@ -30,10 +34,13 @@ from npga.tuning._tune import tune
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 __all__ = [
+    "AdaptiveNpga",
+    "AdaptiveState",
     "Comparison",
     "DesignedVersion",
     "Entry",
     "Landscape",
+    "Leg",
     "Linearisation",
     "Measured",
     "Ranking",
@@ -49,5 +56,6 @@ __all__ = [
     "measure",
     "rate",
     "solve",
+    "tied_steps",
     "tune",
 ]

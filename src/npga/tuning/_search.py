@@ -33,34 +33,12 @@ _DIGITS = 1e-10
 _BEYOND = 1e-3
 
 
-def tune_search(
-    problem: Problem,
-    network: Network,
-    version: Version,
-    *,
-    seed: int = 0,
-    gamma_max: float | None = None,
-    budget: Budget,
+def search_steps(
+    problem: Problem, network: Network, version: Version, *, seed: int, gamma_max: float | None, budget: Budget
 ) -> Tuning:
-    """Choose steps by trial runs, in two rounds of successive halving."""
+    """Choose steps by trial runs."""
     begun = time.perf_counter()
-    space = (
-        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
-    )
-    rng, trials = np.random.default_rng(seed), Trials()
-    points = [space.middle, *space.sample(_SAMPLES, rng)]
-    runners = [TrialRun(problem, network, space, u) for u in points]
-    winner: TrialRun | None = None
-    try:
-        winner = halve(runners, _FIRST, trials, budget, "sample")[0]
-        for spread in (0.5, 0.2):
-            if budget.spent:
-                break
-            near = winner.point + spread * rng.standard_normal((_AROUND, len(winner.point)))
-            again = [TrialRun(problem, network, space, u) for u in (winner.point, *near)]
-            winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
-    except KeyboardInterrupt:
-        winner = winner or min(runners, key=lambda r: r.score)
+    trials, winner = best_trial(problem, network, version, seed=seed, gamma_max=gamma_max, budget=budget)
     if not winner.kkt < (winner.first or 1.0):  # a start at the solution leaves no progress to make
         raise InputError(
             f"no steps that make progress were found for {version.name} in {len(trials)} trials; allow more time, or "
@@ -77,6 +55,38 @@ def tune_search(
         f"{winner.first:.1e} to {winner.kkt:.1e}. Nothing is proved about these steps.",
         time.perf_counter() - begun,
     )
+
+
+def best_trial(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    *,
+    seed: int,
+    gamma_max: float | None = None,
+    budget: Budget,
+    samples: int = _SAMPLES,
+    around: int = _AROUND,
+) -> tuple[Trials, TrialRun]:
+    """All trials, and the best one: successive halving over the space of steps, then twice around the winner."""
+    space = (
+        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
+    )
+    rng, trials = np.random.default_rng(seed), Trials()
+    points = [space.middle, *space.sample(samples, rng)]
+    runners = [TrialRun(problem, network, space, u) for u in points]
+    winner: TrialRun | None = None
+    try:
+        winner = halve(runners, _FIRST, trials, budget, "sample")[0]
+        for spread in (0.5, 0.2):
+            if budget.spent:
+                break
+            near = winner.point + spread * rng.standard_normal((around, len(winner.point)))
+            again = [TrialRun(problem, network, space, u) for u in (winner.point, *near)]
+            winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
+    except KeyboardInterrupt:
+        winner = winner or min(runners, key=lambda r: r.score)
+    return trials, winner
 
 
 class TrialRun:
@@ -145,7 +155,10 @@ def halve(runners: list[TrialRun], first: int, trials: Trials, budget: Budget, s
     left: list[TrialRun] = []
     while True:
         for runner in runners:
+            if budget.spent and len(trials):
+                break
             work = runner.run(length)
+            budget.spend(work)
             trials.append(Trial(stage, runner.version, runner.steps, rate=runner.rate, work=work))
         runners = sorted(runners, key=lambda r: r.score)
         budget.tell(stage, len(trials), runners[0].kkt)
@@ -242,20 +255,30 @@ class Budget:
         Whom to tell, from `show_progress`; None for nobody.
     begun
         When the time began to run; now by default.
+    work
+        Iterations; None for as many as it takes.
     """
 
-    def __init__(self, seconds: float | None, tell: Tell | None, begun: float | None = None) -> None:
-        self._seconds, self._tell = seconds, tell
+    def __init__(
+        self, seconds: float | None, tell: Tell | None, begun: float | None = None, work: int | None = None
+    ) -> None:
+        self._seconds, self._tell, self._work = seconds, tell, work
         self._begun = time.perf_counter() if begun is None else begun
 
     @property
     def spent(self) -> bool:
-        """Whether the time is over."""
-        return self._seconds is not None and time.perf_counter() - self._begun >= self._seconds
+        """Whether the time or the work is over."""
+        late = self._seconds is not None and time.perf_counter() - self._begun >= self._seconds
+        return late or (self._work is not None and self._work <= 0)
+
+    def spend(self, iterations: int) -> None:
+        """Count iterations."""
+        if self._work is not None:
+            self._work -= iterations
 
     def until(self, share: float) -> Budget:
         """A budget that ends when this share of the time is over."""
-        return Budget(None if self._seconds is None else share * self._seconds, self._tell, self._begun)
+        return Budget(None if self._seconds is None else share * self._seconds, self._tell, self._begun, self._work)
 
     def tell(self, stage: str, done: int, best: float) -> None:
         """Report progress: the stage, trials so far, and the best value."""

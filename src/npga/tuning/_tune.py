@@ -16,7 +16,7 @@ from npga.problem import Problem
 from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
-from npga.tuning._search import Budget, tune_search
+from npga.tuning._search import Budget, search_steps
 from npga.tuning._spectral import tune_spectral
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
@@ -121,7 +121,7 @@ def tune(
         with show_progress(f"tuning {chosen.name}", progress) as tell:
             budget = Budget(max_seconds, tell)
             if method == "search":
-                return tune_search(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
+                return search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
             return tune_spectral(
                 problem, network, chosen, seed=seed, solution=reference, gamma_max=gamma_max, budget=budget
             )

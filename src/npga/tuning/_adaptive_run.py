@@ -1,0 +1,325 @@
+"""NPGA that finds its steps on the way, as a method of the one loop.
+
+The decisions are those of `npga.tuning._adaptive_steps`; here they meet a run in one process. A run is a row of legs.
+Within a leg the steps stay as they are and NPGA runs as it always does, compiled where it can be. A few of its states
+are kept as samples. When a leg is over, a combination of the samples is tried for one iteration, which counts whether
+it is taken or not, and beta may change; x, lam and the consensus multiplier zeta = z/beta stay.
+
+Two things are watched that theory takes for granted. The slope of each grad f_i between the two states of a sample is
+compared with the L_i that f_i states, and the larger one counts from then on: who understates it, or does not know it,
+is mended. And a leg in which r^2 grows a thousandfold, or is no longer a number, is taken back to its start and run
+again with smaller alpha, a few times; then the run ends as diverged.
+
+All that a run knows is in its state, so the loop's limits, records, interruptions and checkpoints hold for it as for
+every other method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga.networks import Network, Version, drive
+from npga.problem import Problem
+from npga.solver import Method, Npga, Result, State, method_for
+from npga.steps import Steps
+from npga.tuning._adaptive_steps import (
+    GAMMA,
+    THETA,
+    LegSample,
+    combination,
+    declared_curvature,
+    first_beta,
+    first_facts,
+    is_better,
+    leg_marks,
+    leg_sums,
+    move_products,
+    next_beta,
+    tied_alpha,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Array = NDArray[Any]
+
+# A leg is taken back when r^2 has grown by this; so often at most in one run, each time with alpha divided by this.
+_ALARM, _RETREATS, _SMALLER = 1e3, 8, 10.0
+# A slope must exceed the stated L_i by this before it counts: rounding shows where moves are small.
+_STEEPER = 1.01
+# Where a run goes on from an earlier one, which knows its beta, it begins with this leg.
+_WARM = 3
+_FIELDS = len(LegSample._fields)
+
+
+@dataclass(frozen=True)
+class Leg:
+    """What a leg of an automatic run was, and how it ended.
+
+    Parameters
+    ----------
+    iteration
+        Where it ended.
+    beta
+        Its beta.
+    extrapolated
+        Whether the run went on from a combination of its samples.
+    retreated
+        Whether it grew and was taken back.
+    """
+
+    iteration: int
+    beta: float
+    extrapolated: bool
+    retreated: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveState(State):
+    """A state of NPGA, and where the run is in its leg.
+
+    Parameters
+    ----------
+    begun
+        x, lam and z/beta where the leg began.
+    samples
+        The fields of the samples so far, one after the other.
+    place
+        Number of the leg, the iteration in which it began, beta, caution, retreats so far, first beta.
+    curvature, seen
+        The L_i that count in this leg, and those that will in the next.
+    history
+        A row for each leg that is over: the fields of `Leg`.
+    """
+
+    begun: tuple[Array, ...] = ()
+    samples: tuple[Array, ...] = ()
+    place: Array = field(default_factory=lambda: np.zeros(6))
+    curvature: Array = field(default_factory=lambda: np.zeros(0))
+    seen: Array = field(default_factory=lambda: np.zeros(0))
+    history: Array = field(default_factory=lambda: np.zeros((0, 4)))
+
+    def taken(self) -> list[LegSample]:
+        """The samples so far."""
+        return [LegSample(*self.samples[k : k + _FIELDS]) for k in range(0, len(self.samples), _FIELDS)]
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        """The legs that are over."""
+        return tuple(Leg(int(k), float(b), bool(e), bool(r)) for k, b, e, r in self.history)
+
+
+class AdaptiveNpga(Method[AdaptiveState]):
+    """NPGA with steps that follow the run.
+
+    Parameters
+    ----------
+    problem, network
+        What to solve, and where.
+    version
+        What `tied_version` returns.
+    path
+        As in `npga.solver.solve`.
+    """
+
+    kind = AdaptiveState
+
+    def __init__(self, problem: Problem, network: Network, version: Version, path: str = "auto") -> None:
+        problem.expect(network)
+        self.problem, self.network = problem, network
+        self.version: Version = version
+        self.name = version.name
+        self._asked = path
+        self._norms = problem.A.norms
+        self._curvature = declared_curvature(problem)
+        self._first = first_beta(first_facts(problem, network, self._curvature))
+        self._current: tuple[Steps, Npga] | None = None
+        inner = self._npga(self._curvature, self._first, 1.0)
+        self.path, self.rounds = inner.path, inner.rounds
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two runs must share so that one can go on where the other stopped."""
+        return super().identity | {"method": "automatic", "version": f"{self.version!r}"}
+
+    def _npga(self, curvature: Array, beta: float, caution: float) -> Npga:
+        """NPGA with the steps of a leg; that of the last one is kept."""
+        alpha = tied_alpha(curvature, self._norms, beta, caution)
+        steps = Steps(tuple(alpha.tolist()), beta, GAMMA, THETA)
+        if self._current is None or self._current[0] != steps:
+            self._current = steps, method_for(self.problem, self.network, self.version, steps, self._asked)
+        return self._current[1]
+
+    def at(self, state: AdaptiveState) -> Npga:
+        """NPGA as it runs at a state."""
+        _, _, beta, caution, *_ = state.place.tolist()
+        return self._npga(state.curvature, beta, caution)
+
+    def blame(self) -> str:
+        """What to look at when the iterates diverge, as a sentence."""
+        return (
+            "The iterates grow without bound, whatever the steps: check that gradients are finite and that their L "
+            "holds (npga.functions.check), and that the problem has a solution."
+        )
+
+    # -------------------------------------------------------------- start
+
+    def start(self, x0: Array, lam0: Array) -> AdaptiveState:
+        """The state before the first iteration."""
+        state = self._npga(self._curvature, self._first, 1.0).start(x0, lam0)
+        place = np.array([0, 0, self._first, 1.0, 0, self._first])
+        return self._begin(state, np.zeros_like(lam0), place, self._curvature, np.zeros((0, 4)))
+
+    def go_on(self, earlier: Result) -> AdaptiveState:
+        """The state of an earlier result, with its beta."""
+        if earlier.steps is None or earlier.version is None:
+            return super().go_on(earlier)
+        x, lam = self.problem.join(earlier.x, "start.x"), self.problem.dual(earlier.lam, "start.lam")
+        old = Npga(earlier.problem, earlier.network, earlier.version, earlier.steps)
+        zeta, beta = old.memory(earlier.state), earlier.steps.beta
+        state = self._npga(self._curvature, beta, 1.0).start(x, lam, zeta)
+        place = np.array([_WARM, 0, beta, 1.0, 0, beta])
+        return self._begin(state, zeta, place, self._curvature, np.zeros((0, 4)))
+
+    def _begin(self, core: State, zeta: Array, place: Array, curvature: Array, history: Array) -> AdaptiveState:
+        """A state at the start of a leg."""
+        return AdaptiveState(
+            **_core(core),
+            begun=(core.x, core.lam, zeta),
+            place=place,
+            curvature=curvature,
+            seen=curvature,
+            history=history,
+        )
+
+    # -------------------------------------------------------------- legs
+
+    def advance(self, state: AdaptiveState, iterations: int) -> AdaptiveState:
+        """The state `iterations` later; decisions between legs are part of the way."""
+        target = state.iteration + iterations
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while state.iteration < target:
+                marks = leg_marks(int(state.place[0]))
+                if len(state.samples) == _FIELDS * len(marks):
+                    state = self._decide(state, marks)
+                    continue
+                before = state.iteration
+                state = self._stride(state, marks, target)
+                if self._grows(state):
+                    if state.place[4] >= _RETREATS:
+                        return state
+                    state = self._retreat(state)
+                elif state.iteration == before:
+                    return state
+        return state
+
+    def _stride(self, state: AdaptiveState, marks: Array, target: int) -> AdaptiveState:
+        """Go on to the next sample, or to the target if that comes first."""
+        method, mark = self.at(state), int(state.place[1] + marks[len(state.samples) // _FIELDS])
+        if target < mark:
+            return replace(state, **_core(method.advance(_plain(state), target - state.iteration)))
+        before = method.advance(_plain(state), mark - 1 - state.iteration)
+        core = method.advance(before, 1)
+        samples = (*state.samples, *_sample(method, before, core))
+        return replace(state, **_core(core), samples=samples, seen=self._steepest(state.seen, before.x, core.x))
+
+    def _steepest(self, seen: Array, x: Array, after: Array) -> Array:
+        """The L_i, raised to the slopes of grad f_i between two points that rounding can tell apart."""
+        f, sizes = self.problem.f, self.problem.sizes
+        owner = np.repeat(np.arange(self.problem.n), sizes)
+
+        def by_agent(values: Array) -> Array:
+            return np.sqrt(np.bincount(owner, np.square(values, dtype=np.float64), self.problem.n))
+
+        moved, size = by_agent(after - x), by_agent(x)
+        apart = moved > np.sqrt(np.finfo(x.dtype).eps) * size
+        slope = np.divide(by_agent(f.grad(after) - f.grad(x)), moved, out=np.zeros_like(moved), where=apart)
+        return np.where(np.isfinite(slope) & (slope > _STEEPER * seen), slope, seen)
+
+    def _grows(self, state: AdaptiveState) -> bool:
+        """Whether the leg must be taken back: the last change of lam alone is far more than r^2 was at its start."""
+        change = float(np.square(state.lam - state.lam_prev, dtype=np.float64).sum())
+        if not (np.isfinite(change) and np.isfinite(state.x).all()):
+            return True
+        if not state.samples:
+            return False
+        first = move_products(state.taken()[:1], self._alpha(state), state.place[2])[0, 0]
+        return bool(change > _ALARM * state.place[2] * first)
+
+    def _alpha(self, state: AdaptiveState) -> Array:
+        return np.repeat(self.at(state).steps.per_agent(self.problem.n), self.problem.sizes)
+
+    def _retreat(self, state: AdaptiveState) -> AdaptiveState:
+        """Back to where the leg began, with smaller steps."""
+        number, _, beta, caution, retreats, first = state.place.tolist()
+        if not (state.seen > 2.0 * state.curvature).any():
+            caution *= _SMALLER
+        x, lam, zeta = state.begun
+        core = self._npga(state.seen, beta, caution).start(x, lam, zeta)
+        place = np.array([number, state.iteration, beta, caution, retreats + 1, first])
+        return self._begin(_count(core, state), zeta, place, state.seen, _noted(state, False, True))
+
+    def _decide(self, state: AdaptiveState, marks: Array) -> AdaptiveState:
+        """The leg is over: try a combination of its samples, choose beta, begin the next one."""
+        number, _, beta, caution, retreats, first = state.place.tolist()
+        method, samples, alpha = self.at(state), state.taken(), self._alpha(state)
+        norms = np.repeat(self._norms, self.problem.sizes)
+        sums = leg_sums(state.begun[:2], samples, marks, alpha, norms, beta)
+        core, taken = self._extrapolate(method, state, samples, combination(sums.gram), alpha)
+        zeta, after = method.memory(core), next_beta(sums, beta, int(number), first)
+        if after != beta or (state.seen != state.curvature).any():
+            core = _count(self._npga(state.seen, after, caution).start(core.x, core.lam, zeta), core)
+        place = np.array([number + 1, core.iteration, after, caution, retreats, first])
+        return self._begin(core, zeta, place, state.seen, _noted(state, taken, False))
+
+    def _extrapolate(
+        self, method: Npga, state: AdaptiveState, samples: Sequence[LegSample], weights: Array | None, alpha: Array
+    ) -> tuple[State, bool]:
+        """One iteration from the combination of the samples, if it gets further; else the state as it was."""
+        core = _plain(state)
+        if weights is None:
+            return core, False
+        x, lam, z = (
+            np.tensordot(weights, [getattr(sample, name) for sample in samples], 1).astype(core.x.dtype)
+            for name in ("x", "lam", "z")
+        )
+        before = method.start(x, lam, z / method.steps.beta)
+        tried = method.advance(before, 1)
+        pair = _sample(method, before, tried), samples[-1]
+        after, last = (move_products([one], alpha, method.steps.beta)[0, 0] for one in pair)
+        better = is_better(after, last)
+        counted = replace(core, iteration=core.iteration + 1, rounds=core.rounds + self.rounds)
+        return (_count(tried, counted) if better else counted), better
+
+
+def _plain(state: AdaptiveState) -> State:
+    """The state as NPGA knows it."""
+    return State(**_core(state))
+
+
+def _core(state: State) -> dict[str, Any]:
+    return {item.name: getattr(state, item.name) for item in fields(State)}
+
+
+def _count(core: State, like: State) -> State:
+    """A state with the work of another one."""
+    return replace(core, iteration=like.iteration, rounds=like.rounds)
+
+
+def _sample(method: Npga, before: State, after: State) -> LegSample:
+    """The sample of one iteration."""
+    nothing = np.zeros_like(after.lam)
+    Kv = drive(method.schedule.correction(nothing, after.v, after.kept, 1.0), method.exchange)
+    z = after.u + method.steps.gamma * Kv
+    # Only differences between agents matter; without the mean they keep their digits.
+    v = after.v - after.v.mean(axis=0)
+    return LegSample(after.x, after.lam, z, after.x - before.x, after.lam - before.lam, v, Kv)
+
+
+def _noted(state: AdaptiveState, extrapolated: bool, retreated: bool) -> Array:
+    """The history with the present leg."""
+    return np.vstack([state.history, [state.iteration, state.place[2], extrapolated, retreated]])
