@@ -94,7 +94,7 @@ def test_time_runs_out_with_the_best_so_far(problem, solution):
 def test_a_short_time_is_shared_between_rows_patterns_and_runs(problem, solution, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(_search, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))  # a second a look
-    found = design(problem, NETWORK, 2, 2, reference=solution, max_seconds=600.0)
+    found = design(problem, NETWORK, 2, 2, reference=solution, max_seconds=6000.0)
     tried = [trial for trial in found.trials if trial.stage == "descent"]
     names = {trial.version.name for trial in tried}
     assert {"extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-ii"} <= names

@@ -91,8 +91,8 @@ def test_time_is_respected(method):
 def test_ctrl_c_returns_the_best_so_far(problem, run, after):
     seen = []
 
-    def interrupt(stage, done, best):
-        seen.append(done)
+    def interrupt(done, words):
+        seen.append((done, words))
         if len(seen) == after:
             raise KeyboardInterrupt
 

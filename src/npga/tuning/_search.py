@@ -34,7 +34,13 @@ _BEYOND = 1e-3
 
 
 def search_steps(
-    problem: Problem, network: Network, version: Version, *, seed: int, gamma_max: float | None, budget: Budget
+    problem: Problem,
+    network: Network,
+    version: Version,
+    *,
+    seed: int = 0,
+    gamma_max: float | None = None,
+    budget: Budget,
 ) -> Tuning:
     """Choose steps by trial runs."""
     begun = time.perf_counter()
