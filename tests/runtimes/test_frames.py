@@ -143,6 +143,7 @@ def test_hellos_come_back_and_make_a_new_number_for_every_run():
         ({"job": "e"}, "compare the shared parts of job.toml"),
         ({"protocol": 99}, "same release"),
         ({"checkpoint_rounds": 8}, "same rounds"),
+        ({"limits": "max_iters 7"}, r"compare \[stop\]"),
         ({"agents": (2,)}, r"party 1 with agents \[2\]"),
     ],
 )

@@ -118,7 +118,7 @@ def test_check_tells_what_is_wrong_with_each_link(tmp_path):
     sides = [start("-m", "npga.runtimes.preflight", job, "--party", k) for k, job in enumerate((other, path, path))]
     rows = [json.loads(line) for side in sides for line in side.communicate(timeout=60)[0].splitlines()]
     bad = [row for row in rows if not row["ok"]]
-    assert {row["party"] for row in bad if "compare the shared parts" in row["detail"]} >= {0}
+    assert {row["party"] for row in bad if "compare [stop] of job.toml" in row["detail"]} >= {0}
     assert all("agent 0" in row["subject"] or row["party"] == 0 for row in bad)
 
 

@@ -171,7 +171,6 @@ def test_the_digest_sees_what_is_shared_and_nothing_else(tmp_path):
     digest = read_job(path).digest
     text = path.read_text()
     for old, new in (
-        ("max_iters = 10", "max_iters = 11"),
         ("alpha = 0.", "alpha = 0.1"),
         ('name = "extra"', 'name = "nids"'),
     ):
@@ -181,6 +180,10 @@ def test_the_digest_sees_what_is_shared_and_nothing_else(tmp_path):
     port = next(line for line in text.splitlines() if line.startswith("address"))
     path.write_text(text.replace(port, 'address = "example.org:7000"').replace("[run]", "[run]\npatience = 99.0"))
     assert read_job(path).digest == digest
+    limits = read_job(path).limits
+    path.write_text(text.replace("max_iters = 10", "max_iters = 11"))  # agreed at the start, not part of a state
+    assert read_job(path).digest == digest
+    assert read_job(path).limits != limits
     path.write_text(text)
     save_function(path.parent / "shared" / "h.npz", fn.SquaredLoss(np.zeros(4), 1.0))
     assert read_job(path).digest != digest

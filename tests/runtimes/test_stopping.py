@@ -91,7 +91,7 @@ def test_the_rounds_of_stopping_are_counted():
     assert done.totals["rounds"] == 60
     links = 2 * len(network.edges)
     assert done.totals["control_messages"] == links * done.totals["control_rounds"]
-    assert done.totals["control_floats_sent"] == links * (5 * 2 + 5 * 3 + 3 * (6 + 5 * 10))
+    assert done.totals["control_floats_sent"] == links * (5 * 5 + 5 * 3 + 3 * (6 + 5 * 10))
 
 
 def test_stopping_on_two_processes_ends_at_one_iteration_with_the_same_bits(tmp_path):

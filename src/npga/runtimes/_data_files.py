@@ -14,6 +14,7 @@ import importlib
 import inspect
 import sys
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise InputError(f"{path} does not exist; put the file there, or correct the name")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not an .npz of numbers ({error}); write it with numpy.savez") from None
 
 

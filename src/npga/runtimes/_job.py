@@ -103,13 +103,20 @@ class Job:
         return self.parties[k]
 
     @property
+    def limits(self) -> str:
+        """When a run ends and when it saves, in words to compare; agreed at the start of each run."""
+        stop = self.stop
+        tol = "none" if stop.tol is None else repr(stop.tol)
+        return f"max_iters {stop.max_iters}, tol {tol}, check_every {stop.check_every}"
+
+    @property
     def checkpoint_iterations(self) -> int:
         """Iterations between two checkpoints; 0 when none are saved."""
         return -(-self.times.checkpoint_rounds // self.version.rounds)
 
     @cached_property
     def digest(self) -> str:
-        """Digest of what all must share; addresses, certificates, patience and private parts are not in it."""
+        """Digest of what makes a state one of this job; limits, addresses, certificates, patience are not in it."""
         shared = {
             "format": FORMAT,
             "name": self.name,
@@ -121,8 +128,6 @@ class Job:
             "version": [self.version.name, repr(self.version.formula), self.version.rounds],
             "polynomials": None if self._ops != ("gossip",) else list(self.version.kernel_polynomials(self.steps.beta)),
             "steps": asdict(self.steps),
-            "stop": asdict(self.stop),
-            "checkpoint_rounds": self.times.checkpoint_rounds,
         }
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
         digest.update(_fingerprint(self.h, self.p))

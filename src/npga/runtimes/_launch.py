@@ -57,6 +57,7 @@ def launch(
     mpiexec: str | None = None,
     progress: bool = False,
     trust_code: bool = False,
+    from_zero: bool = False,
     watch: Callable[[Sequence[Process]], None] | None = None,
 ) -> Summary:
     """Run all agents of a job on this machine.
@@ -79,6 +80,8 @@ def launch(
         Print the parties' progress lines.
     trust_code
         Call the Python functions that the job names, if it names any: read them first.
+    from_zero
+        When resuming, begin at zero if a party has lost its state.
     watch
         Called with the processes once they run.
 
@@ -96,10 +99,11 @@ def launch(
         raise InputError(f"engine {engine!r} arrived; {nearest(engine, ENGINES)}")
     loaded, out = read_job(job, trust_code), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    for stale in (*out.glob("party*.json"), out / _ENDED):
+    for stale in (*out.glob("party*.json"), out / _ENDED, out / "summary.json", out / "solution.npz"):
         stale.unlink(missing_ok=True)
     common = [str(loaded.path), "--out", str(out.resolve())]
     common += ["--resume"] * resume + ["--progress"] * progress + ["--trust-code"] * trust_code
+    common += ["--from-zero"] * from_zero
     begun = time.perf_counter()
     processes = _start(loaded, engine, common, out, ranks, mpiexec, progress)
     try:

@@ -108,7 +108,7 @@ class Hello:
     ----------
     party, agents
         Who speaks.
-    job, p, dtype, checkpoint_rounds
+    job, p, dtype, checkpoint_rounds, limits
         The digest of the shared part of the job, and what is worth its own message when it differs.
     nonce
         Fresh randomness; both ends' make the number of this run.
@@ -122,6 +122,7 @@ class Hello:
     p: Whole
     dtype: Word
     checkpoint_rounds: Whole
+    limits: Annotated[str, Field(max_length=160, pattern=r"^[ -~]*$")] = ""
     nonce: Word = field(default_factory=lambda: secrets.token_hex(16))
     protocol: Whole = PROTOCOL
     release: Word = __version__
@@ -154,6 +155,7 @@ class Hello:
             ("dtype", "both must use the same number format"),
             ("checkpoint_rounds", "both must save in the same rounds"),
             ("job", "compare the shared parts of job.toml"),
+            ("limits", "compare [stop] of job.toml"),
         ):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from npga.errors import InputError
 from npga.problem import Agent, Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
 from npga.runtimes._data_files import call_entry, is_entry, load_agent, load_agent_table
-from npga.runtimes._faults import Diverged, ResumeError
+from npga.runtimes._faults import Diverged
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, Link, nothing
-from npga.runtimes._saved_state import SavedStates
+from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
 from npga.runtimes._wire import Kind
-from npga.solver import LocalAgent
+from npga.solver import LocalAgent, State
 
 Array = NDArray[Any]
 Report = Callable[[str], None]
@@ -75,6 +76,8 @@ class Party:
         Called with a line about the progress at every check of the stopping rule.
     parts
         What each of its agents alone knows; by default read from where the job says.
+    from_zero
+        When resuming, begin at zero if this party has lost its state, although others have theirs.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Party:
         resume: bool = False,
         report: Report | None = None,
         parts: Mapping[int, OwnPart] | None = None,
+        from_zero: bool = False,
     ) -> None:
         self.job, self.layout, self.me, self.link = job, layout, me, link
         parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
@@ -95,31 +99,28 @@ class Party:
         self._agreement = Agreement(measures, job.h, job.n, job.network.diameter, job.steps, self._share_control)
         self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
         self._links = sum(len(row) for row in self._neighbours.values())
-        saving = out is not None and job.checkpoint_iterations > 0
-        self._saved = (
-            {i: SavedStates(out / "checkpoints", i, job.digest) for i in self.agents} if out and saving else {}
-        )
-        self._finished = out is not None and all((out / f"agent{i}.npz").exists() for i in self.agents)
-        self._resume, self._report = resume, report
+        self._out, self._resume, self._from_zero, self._report = out, resume, from_zero, report
+        reach = -(-job.network.diameter // job.version.rounds)
+        where = None if out is None else out / "checkpoints"
+        self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach)
         self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds)
 
     def run(self) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it."""
         try:
+            self._states.prepare(self._resume)
             self.link.open(self._hello())
-            start = self._agree_on_start()
-            if self.job.stop.tol is not None:
-                self._agreement.share_facts()
-            converged, kkt = self._iterate()
+            start, ended = self._begin()
+            converged, kkt = self._iterate() if ended is None else (True, ended)
+            self._states.save_end(self._own_states(), kkt)
             self.logbook.line(self.link, self._iteration, force=True)
         except BaseException as error:
-            self.logbook.line(self.link, self._iteration, force=True, error=str(error))
-            self.link.close(error)
+            self._give_up(error)
             raise
         finally:
             self.logbook.close()
         self.link.close()
-        states = {i: agent.state for i, agent in self.agents.items()}
+        states = self._own_states()
         return Outcome(
             x={i: state.x for i, state in states.items()},
             lam={i: state.lam for i, state in states.items()},
@@ -131,55 +132,62 @@ class Party:
             totals=self.logbook.totals(self.link),
         )
 
+    def _give_up(self, error: BaseException) -> None:
+        """Leave word at home and with the neighbours, and save what there is, if that is still possible."""
+        with contextlib.suppress(OSError):
+            self.logbook.line(self.link, self._iteration, force=True, error=str(error))
+        self.link.close(error)
+        if not isinstance(error, Diverged):
+            with contextlib.suppress(OSError):
+                self._states.save_recent()
+
+    def _own_states(self) -> dict[int, State]:
+        return {i: agent.state for i, agent in self.agents.items()}
+
     @property
     def _iteration(self) -> int:
         return next(iter(self.agents.values())).state.iteration
 
     def _hello(self) -> Hello:
-        held = [set(saved.iterations()) for saved in self._saved.values()]
-        common = sorted(set.intersection(*held)) if held else []
-        if common and not self._resume:
-            if not self._finished:
-                raise InputError(
-                    f"the directory holds checkpoints of an unfinished run (iterations {common}); pass --resume to go "
-                    "on from them, or choose another directory"
-                )
-            for saved in self._saved.values():
-                saved.clear()
         job = self.job
         return Hello(
             party=self.me, agents=self.layout.parties[self.me], job=job.digest, p=job.p, dtype=job.dtype.name,
-            checkpoint_rounds=job.times.checkpoint_rounds,
+            checkpoint_rounds=job.times.checkpoint_rounds, limits=job.limits,
         )  # fmt: skip
 
-    def _agree_on_start(self) -> int:
-        """The newest iteration that all agents have saved: the least of everybody's newest."""
-        newest = {i: (saved.iterations() or [0])[-1] for i, saved in self._saved.items()} if self._resume else {}
-        mine = {i: np.array([-float(newest.get(i, 0)), float(self._resume)]) for i in self.agents}
-        oldest, resuming = self._agreement.largest(mine).tolist()
-        if bool(resuming) != self._resume:
-            raise ResumeError("another party resumes and this one does not; start all with --resume, or none")
-        start = int(-oldest)
+    def _begin(self) -> tuple[int, float | None]:
+        """Agree on where to begin; returns the iteration, and the residual if the run had met its tolerance there."""
+        start = self._states.agree(self._agreement.largest, self._resume, self._from_zero)
+        for complaint in self._states.complaints:
+            self._say(complaint)
+        if self._out is not None:
+            for i in self.agents:
+                (self._out / f"agent{i}.npz").unlink(missing_ok=True)  # the result of an earlier run
+        ended = None
         if start:
+            states, kkt = self._states.load(start)
             for i, agent in self.agents.items():
-                agent.state = self._saved[i].load(start)
-        return start
+                agent.state = states[i]
+            ended = kkt if kkt is not None and self.job.stop.tol is not None and kkt <= self.job.stop.tol else None
+        if self.job.stop.tol is not None:
+            self._agreement.share_facts()
+        return start, ended
+
+    def _say(self, line: str) -> None:
+        if self._report is not None:
+            self._report(line)
 
     def _iterate(self) -> tuple[bool, float]:
-        stop, save = self.job.stop, self.job.checkpoint_iterations
-        kkt = float("nan")
+        stop, kkt = self.job.stop, float("nan")
         while self._iteration < stop.max_iters:
             self._advance()
             iteration = self._iteration
             if stop.tol is not None and (iteration % stop.check_every == 0 or iteration == stop.max_iters):
-                kkt = self._agreement.residual({i: agent.state for i, agent in self.agents.items()})
-                if self._report is not None:
-                    self._report(f"iteration {iteration}: residual at most {kkt:.1e}, wanted {stop.tol:.1e}")
+                kkt = self._agreement.residual(self._own_states())
+                self._say(f"iteration {iteration}: residual at most {kkt:.1e}, wanted {stop.tol:.1e}")
                 if kkt <= stop.tol:
                     return True, kkt
-            if self._saved and iteration % save == 0:
-                for i, saved in self._saved.items():
-                    saved.save(self.agents[i].state)
+            self._states.remember(self._own_states())
             self.logbook.line(self.link, iteration)
         return False, kkt
 

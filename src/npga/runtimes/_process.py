@@ -34,6 +34,7 @@ class PartyOptions:
     party: int | None
     key: Path | None
     trust_code: bool = False
+    from_zero: bool = False
 
     @property
     def report(self) -> Report | None:
@@ -53,6 +54,7 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
     parser.add_argument("--progress", action="store_true", help="say at every check how far the run has come")
     parser.add_argument("--party", type=int, help="which party of the job this process is")
     parser.add_argument("--key", type=Path, help="private key of this party (default: as job.toml says)")
+    parser.add_argument("--from-zero", action="store_true", help="with --resume: begin at zero if this state is lost")
     parser.add_argument(
         "--trust-code", action="store_true", help="call the Python functions that the job names: read them first"
     )

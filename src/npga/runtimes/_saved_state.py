@@ -1,13 +1,22 @@
-"""Checkpoints of one agent: written atomically, the two newest kept.
+"""Saved states of one agent: written whole, verified before they are used, and enough of them to agree on one.
 
-All agents save after the same iterations, more rounds apart than the network's diameter. An agent that has finished
-round r has heard from agents at distance d what they sent after round r - d, so the newest checkpoints of any two
-agents are at most one generation apart, and the oldest of the newest is held by all.
+All agents save after the same iterations, more rounds apart than the network's diameter, and keep two generations. An
+agent that has finished round r has heard from agents at distance d what they sent after round r - d, so the newest
+generations of any two agents are at most one apart, and the oldest of the newest is held by all. A party that ends in
+an orderly way saves its last few iterations as well: no agent is further ahead than the diameter, so these too have one
+in common, and nothing is lost.
+
+Each file carries the digest of the job, the agent, the iteration and a hash of everything in it. One that cannot be
+read or whose hash is wrong is passed over, for an older one; one of another job or another agent is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import zipfile
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,54 +26,232 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.files import replacing
 from npga.runtimes._data_files import PRIVATE
+from npga.runtimes._faults import ResumeError
 from npga.solver import State
 
 Array = NDArray[Any]
 _KEPT = 2
+_BROKEN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError, NotImplementedError)
 
 
 class SavedStates:
-    """The checkpoints of agent `agent` in `directory`, for the job with this digest."""
+    """The states of agent `agent` in `directory`, for the job with this digest.
 
-    def __init__(self, directory: Path, agent: int, digest: str) -> None:
-        self._directory, self._agent, self._digest = directory, agent, digest
+    Parameters
+    ----------
+    directory, agent, digest
+        Where, whose, and of which job.
+    every
+        Iterations between two generations; what is saved in between is kept until the next generation.
+    """
+
+    def __init__(self, directory: Path, agent: int, digest: str, every: int = 1) -> None:
+        self._directory, self._agent, self._digest, self._every = directory, agent, digest, max(every, 1)
 
     def _path(self, iteration: int) -> Path:
         return self._directory / f"agent{self._agent}-{iteration}.npz"
 
     def iterations(self) -> list[int]:
-        """Iterations that can be gone on from, ascending."""
+        """Iterations of which there is a file, ascending."""
         pattern = re.compile(rf"agent{self._agent}-(\d+)\.npz")
         names = (pattern.fullmatch(path.name) for path in self._directory.glob(f"agent{self._agent}-*.npz"))
         return sorted(int(match[1]) for match in names if match)
 
-    def save(self, state: State) -> None:
-        """Write the state; an interrupted write leaves the older files as they are."""
-        arrays = state.arrays() | {"digest": np.array(self._digest), "rounds": np.array(state.rounds)}
+    def usable(self) -> tuple[list[int], list[str]]:
+        """Iterations whose files are whole, ascending, and a sentence for each file that is not."""
+        good, complaints = [], []
+        for iteration in self.iterations():
+            try:
+                self.load(iteration)
+                good.append(iteration)
+            except DamagedStateError as error:
+                complaints.append(str(error))
+        return good, complaints
+
+    def save(self, state: State, kkt: float | None = None) -> None:
+        """Write the state; `kkt` is the residual that a finished run ended with.
+
+        An interrupted write leaves the older files as they are.
+        """
+        arrays = state.arrays() | {
+            "digest": np.array(self._digest), "agent": np.array(self._agent), "iteration": np.array(state.iteration),
+            "rounds": np.array(state.rounds), "finished": np.array(kkt is not None),
+            "kkt": np.array(np.nan if kkt is None else kkt),
+        }  # fmt: skip
         with replacing(self._path(state.iteration), durable=True, mode=PRIVATE) as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        for old in self.iterations()[:-_KEPT]:
-            self._path(old).unlink()
+            np.savez(file, **arrays, hash=np.array(_hash(arrays)))  # type: ignore[arg-type]
+        generations = [k for k in self.iterations() if k % self._every == 0]
+        if generations:
+            kept = generations[-_KEPT:]
+            self.remove(k for k in self.iterations() if k < kept[-1] and k not in kept)
 
     def load(self, iteration: int) -> State:
-        """Read the state after `iteration`; refuse one of another job."""
+        """Read and verify the state after `iteration`."""
+        return self._read(iteration)[0]
+
+    def finished(self, iteration: int) -> float | None:
+        """The residual that a run ended with there; nan if it was not asked for, None if the run had not ended."""
+        return self._read(iteration)[1]
+
+    def _read(self, iteration: int) -> tuple[State, float | None]:
         path = self._path(iteration)
         if not path.exists():
             raise InputError(
                 f"agent {self._agent} has checkpoints of iterations {self.iterations()} and the parties agreed on "
                 f"{iteration}; restore that file, or start again without --resume"
             )
-        with np.load(path, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
-        digest = str(stored.pop("digest"))
-        if digest != self._digest:
-            raise InputError(
-                f"{path} belongs to a job with digest {digest}, but this one has {self._digest}; resume with the same "
-                "job.toml, or choose another directory"
-            )
-        return State.from_arrays(stored, iteration, int(stored.pop("rounds")))
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                stored = {name: file[name] for name in file.files}
+            said = str(stored.pop("hash"))
+            facts = {key: stored[key].item() for key in ("digest", "agent", "iteration", "rounds", "finished", "kkt")}
+        except _BROKEN as error:
+            raise DamagedStateError(f"{path} cannot be read ({type(error).__name__}); it is passed over") from None
+        if said != _hash(stored):
+            raise DamagedStateError(f"{path} has been changed since it was written; it is passed over")
+        for key in facts:
+            del stored[key]
+        self._expect(path, iteration, facts)
+        ended = facts["kkt"] if facts["finished"] else None
+        return State.from_arrays(stored, iteration, int(facts["rounds"])), ended
 
-    def clear(self) -> None:
-        """Remove every checkpoint."""
-        for iteration in self.iterations():
-            self._path(iteration).unlink()
+    def _expect(self, path: Path, iteration: int, facts: dict[str, Any]) -> None:
+        if facts["digest"] != self._digest:
+            raise InputError(
+                f"{path} belongs to a job with digest {facts['digest']}, but this one has {self._digest}; resume with "
+                "the same job.toml, or choose another directory"
+            )
+        if (facts["agent"], facts["iteration"]) != (self._agent, iteration):
+            raise InputError(
+                f"{path} holds agent {facts['agent']} after iteration {facts['iteration']}; expected agent "
+                f"{self._agent} after {iteration}: put the right file back, or take this one away"
+            )
+
+    def remove(self, iterations: Iterable[int]) -> None:
+        """Remove the files of these iterations."""
+        for iteration in list(iterations):
+            self._path(iteration).unlink(missing_ok=True)
+
+    def put_aside(self, iterations: Iterable[int]) -> None:
+        """Move the files of these iterations to a folder of their own."""
+        for iteration in iterations:
+            aside = self._directory / "aside"
+            aside.mkdir(exist_ok=True)
+            self._path(iteration).replace(aside / self._path(iteration).name)
+
+
+class PartyStates:
+    """The states of all agents of a party: remembered, saved, and agreed on with all others.
+
+    Parameters
+    ----------
+    directory
+        Where the files are; None saves nothing.
+    agents, digest
+        Whose states, of which job.
+    every
+        Iterations between two generations; 0 saves none.
+    reach
+        Iterations that one agent can be ahead of another.
+    """
+
+    def __init__(self, directory: Path | None, agents: Sequence[int], digest: str, every: int, reach: int) -> None:
+        self._directory, self._every, self._agents = directory, every, agents
+        saving = directory is not None and every > 0
+        self._saved = {i: SavedStates(directory, i, digest, every) for i in agents} if directory and saving else {}
+        self._recent: deque[dict[int, State]] = deque(maxlen=reach + 1)
+        self.complaints: list[str] = []
+
+    def _usable(self) -> list[int]:
+        """Iterations that every agent of this party can go on from, ascending."""
+        held: list[set[int]] = []
+        for saved in self._saved.values():
+            good, complaints = saved.usable()
+            held.append(set(good))
+            self.complaints += complaints
+        return sorted(set.intersection(*held)) if held else []
+
+    def prepare(self, resume: bool) -> None:
+        """Before anything is sent: a start from zero does not write over a run that has not ended."""
+        if resume:
+            return
+        found = self._usable()
+        if found and any(saved.finished(found[-1]) is None for saved in self._saved.values()):
+            raise InputError(
+                f"the directory holds checkpoints of an unfinished run (iterations {found}); pass --resume to go on "
+                "from them, or choose another directory"
+            )
+        for saved in self._saved.values():
+            saved.remove(saved.iterations())
+
+    def agree(self, largest: Callable[[Mapping[int, Array]], Array], resume: bool, from_zero: bool) -> int:
+        """The newest iteration that all agents of the network can go on from, by maxima over all of them.
+
+        0 when nobody has saved anything. Where some have and others have not, or nothing is in common, progress would
+        be lost: that is refused, unless a party without a state says that a start from zero is meant.
+        """
+        mine = self._usable() if resume else []
+
+        def ask(*values: float) -> list[float]:
+            found: list[float] = largest(dict.fromkeys(self._agents, np.array(values, dtype=float))).tolist()
+            return found
+
+        newest = mine[-1] if mine else 0
+        low, high, some, none, zero = ask(-newest, newest, resume, not resume, from_zero and not mine)
+        if some and none:
+            raise ResumeError("some parties resume and others do not; start all with --resume, or none")
+        start = int(-low)
+        while start and ask(start not in mine)[0]:
+            start = int(-ask(-max((k for k in mine if k < start), default=0))[0])
+        if high and not start and not zero:
+            whose = "another party" if mine else f"this party (in {self._directory})"
+            raise ResumeError(
+                f"there are saved states of up to iteration {high:g}, and {whose} has none that fits; restore its "
+                "directory, or let it say --from-zero, and all begin again at 0"
+            )
+        self._leave(start)
+        return start
+
+    def _leave(self, start: int) -> None:
+        """What is newer than the start will be computed again; what a start from zero gives up is put aside."""
+        for saved in self._saved.values():
+            newer = [k for k in saved.iterations() if k > start]
+            saved.remove(newer) if start else saved.put_aside(newer)
+
+    def load(self, iteration: int) -> tuple[dict[int, State], float | None]:
+        """The states after an iteration, and the residual that the run ended with there, if it did."""
+        found = {i: saved.load(iteration) for i, saved in self._saved.items()}
+        ended = [saved.finished(iteration) for saved in self._saved.values()]
+        return found, None if None in ended else ended[0]
+
+    def remember(self, states: dict[int, State]) -> None:
+        """Keep the states of the last few iterations in memory, and save those of a generation."""
+        self._recent.append(states)
+        if self._saved and next(iter(states.values())).iteration % self._every == 0:
+            self._save(states)
+
+    def _save(self, states: dict[int, State], kkt: float | None = None) -> None:
+        for i, saved in self._saved.items():
+            saved.save(states[i], kkt)
+
+    def save_recent(self) -> None:
+        """Save what is in memory: the run ends before it has finished."""
+        for states in self._recent:
+            if next(iter(states.values())).iteration:
+                self._save(states)
+
+    def save_end(self, states: dict[int, State], kkt: float) -> None:
+        """Save the state that a run finished with, to be continued from."""
+        if next(iter(states.values())).iteration:
+            self._save(states, kkt)
+
+
+class DamagedStateError(InputError):
+    """A file that was written whole and no longer is."""
+
+
+def _hash(arrays: dict[str, Array]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -32,7 +32,7 @@ class Logbook:
         self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", buffering=1)
+            self._file = path.open("a", buffering=1)
         self._begun = self._written = time.perf_counter()
         self.waiting = 0.0
         self.rounds = self.messages = self.floats_sent = 0

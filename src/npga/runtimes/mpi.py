@@ -216,7 +216,7 @@ def party(job: Job, options: PartyOptions) -> Party:
     layout = Layout.even(job.network, world.Get_size())
     link = MpiLink(world, layout, job.times.patience)
     quiet = options.report if world.Get_rank() == 0 else None
-    return Party(job, layout, world.Get_rank(), link, options.out, options.resume, quiet)
+    return Party(job, layout, world.Get_rank(), link, options.out, options.resume, quiet, from_zero=options.from_zero)
 
 
 def main() -> None:

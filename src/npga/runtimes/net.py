@@ -281,7 +281,9 @@ def party(job: Job, options: PartyOptions) -> Party:
     if options.party is None:
         raise InputError("no party was named; pass --party K, the number of this process's [[party]] in job.toml")
     link = GrpcLink(job, options.party, options.key)
-    return Party(job, job.layout, options.party, link, options.out, options.resume, options.report)
+    return Party(
+        job, job.layout, options.party, link, options.out, options.resume, options.report, from_zero=options.from_zero
+    )
 
 
 def main() -> None:

@@ -45,7 +45,9 @@ def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     except NpgaError as error:
         return [*findings, CheckLine(me, "key and certificates", False, str(error))]
     findings.append(_own_certificate(job, me))
-    hello = Hello(me, job.layout.parties[me], job.digest, job.p, job.dtype.name, job.times.checkpoint_rounds)
+    hello = Hello(
+        me, job.layout.parties[me], job.digest, job.p, job.dtype.name, job.times.checkpoint_rounds, job.limits
+    )
     try:
         answers = link.probe(hello)
         findings += [_neighbour(job, me, q, answer, link.clock_offsets.get(q, 0.0)) for q, answer in answers.items()]
