@@ -8,26 +8,35 @@ template <class T> inline void fill(Int m, T value, T* out) {
     for (Int j = 0; j < m; ++j) out[j] = value;
 }
 
-// out[k] += the product of x with the n numbers from data + k lead on; four at a time, for one pass over x.
+// out[k] += the product of x with the n numbers from data + k lead on; four at a time, for one pass over x. Each sum is
+// made of as many partial sums as a vector register has numbers, which is why short rows are quick.
 template <class T> inline void add_dots(const T* data, Int lead, Int n, const T* x, Int m, T* out) {
+    constexpr Int lanes = 32 / sizeof(T);
+    const Int whole = n - n % lanes;
     Int k = 0;
     for (; k + 4 <= m; k += 4) {
         const T *a0 = data + k * lead, *a1 = a0 + lead, *a2 = a1 + lead, *a3 = a2 + lead;
-        T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-        for (Int j = 0; j < n; ++j) {
-            s0 += a0[j] * x[j];
-            s1 += a1[j] * x[j];
-            s2 += a2[j] * x[j];
-            s3 += a3[j] * x[j];
+        T p0[lanes] = {}, p1[lanes] = {}, p2[lanes] = {}, p3[lanes] = {}, s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (Int j = 0; j < whole; j += lanes) {
+#pragma omp simd
+            for (Int w = 0; w < lanes; ++w) {
+                const T y = x[j + w];
+                p0[w] += a0[j + w] * y, p1[w] += a1[j + w] * y, p2[w] += a2[j + w] * y, p3[w] += a3[j + w] * y;
+            }
         }
+        for (Int w = 0; w < lanes; ++w) s0 += p0[w], s1 += p1[w], s2 += p2[w], s3 += p3[w];
+        for (Int j = whole; j < n; ++j) s0 += a0[j] * x[j], s1 += a1[j] * x[j], s2 += a2[j] * x[j], s3 += a3[j] * x[j];
         out[k] += s0, out[k + 1] += s1, out[k + 2] += s2, out[k + 3] += s3;
     }
     for (; k < m; ++k) {
         const T* a0 = data + k * lead;
-        T s0 = 0;
-#pragma omp simd reduction(+ : s0)
-        for (Int j = 0; j < n; ++j) s0 += a0[j] * x[j];
+        T p0[lanes] = {}, s0 = 0;
+        for (Int j = 0; j < whole; j += lanes) {
+#pragma omp simd
+            for (Int w = 0; w < lanes; ++w) p0[w] += a0[j + w] * x[j + w];
+        }
+        for (Int w = 0; w < lanes; ++w) s0 += p0[w];
+        for (Int j = whole; j < n; ++j) s0 += a0[j] * x[j];
         out[k] += s0;
     }
 }
