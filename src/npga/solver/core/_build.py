@@ -22,7 +22,15 @@ HERE = Path(__file__).resolve().parent
 BUILT = HERE / "built"
 # Comparisons and square roots need neither traps nor errno, nor a minus before zero; products may be added exactly.
 # Sums are reassociated only where the source says so (omp simd). Nothing is assumed about numbers being finite.
-FLAGS = ["-std=c++17", "-O3", "-shared", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fopenmp-simd"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fvisibility=hidden",
+    "-fopenmp-simd",
+    "-Wno-pass-failed",
+]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-ffp-contract=fast"]
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _X86 = platform.machine().lower() in ("x86_64", "amd64") and sys.maxsize > 2**32
@@ -95,29 +103,29 @@ def _compile(missing: dict[str, Path], extra: tuple[str, ...]) -> None:
             "no C++ compiler was found (CXX, c++, g++, clang++); install one, or that of `pip install ziglang`"
         )
     zig = "ziglang" in command or Path(command[0]).stem == "zig"
+    local = [] if sys.platform == "win32" else ["-fPIC"]
+    # Peeling a loop until its data are aligned would make sums depend on where an array lies.
+    local += ["--param=vect-max-peeling-for-alignment=0"] if _is_gcc(command) else []
+    # The core needs nothing of the C++ library, which Zig would compile first.
+    linker = [*command[:-1], "cc", "-mcpu=baseline"] if zig else command
     with tempfile.TemporaryDirectory(dir=next(iter(missing.values())).parent) as scratch:
-        running = []
+        objects = {variant: str(Path(scratch) / f"{variant}.o") for variant in missing}
+        made = {variant: Path(scratch) / path.name for variant, path in missing.items()}
+        targets = {v: [f"-mcpu={VARIANTS[v][1]}"] if zig else [f"-march={VARIANTS[v][0]}"] * _X86 for v in missing}
+        source = ["-c", str(HERE / "core.cpp"), "-o"]
+        _run([[*command, *FLAGS, *local, *targets[v], *extra, *source, objects[v]] for v in missing])
+        _run([[*linker, "-shared", *extra, objects[v], "-o", str(made[v])] for v in missing])
         for variant, path in missing.items():
-            target = [f"-mcpu={VARIANTS[variant][1]}"] if zig else [f"-march={VARIANTS[variant][0]}"] * _X86
-            local = [] if sys.platform == "win32" else ["-fPIC"]
-            # Peeling a loop until its data are aligned would make sums depend on where an array lies.
-            local += ["--param=vect-max-peeling-for-alignment=0"] if _is_gcc(command) else []
-            full = [
-                *command,
-                *FLAGS,
-                *local,
-                *target,
-                *extra,
-                str(HERE / "core.cpp"),
-                "-o",
-                str(Path(scratch) / path.name),
-            ]
-            running.append((full, path, subprocess.Popen(full, stderr=subprocess.PIPE, text=True)))
-        said = [process.communicate()[1].strip() for _, _, process in running]
-        for (full, path, process), text in zip(running, said, strict=True):
-            if process.returncode:
-                raise BuildError(f"the core could not be compiled by `{shlex.join(full)}`:\n{text[-2000:]}")
-            (Path(scratch) / path.name).replace(path)
+            made[variant].replace(path)
+
+
+def _run(commands: list[list[str]]) -> None:
+    """Run commands side by side; raise what the first that failed said."""
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    said = [process.communicate()[1].strip() for process in running]
+    for command, process, text in zip(commands, running, said, strict=True):
+        if process.returncode:
+            raise BuildError(f"the core could not be compiled by `{shlex.join(command)}`:\n{text[-2000:]}")
 
 
 def _is_gcc(command: list[str]) -> bool:

@@ -1,6 +1,9 @@
 // The entry points, for float (suffix _32) and double (_64). They allocate nothing and decide nothing.
 #include "measure.hpp"
 #include "panels.hpp"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #if defined(_WIN32)
 #define EXPORT extern "C" __declspec(dllexport)
@@ -84,10 +87,16 @@ EXPORT int knows(Int kind) {
     return found;
 }
 
-// Whether this processor runs code for x86-64-v3.
+// Whether this processor and its system run code for x86-64-v3: FMA, MOVBE, XSAVE and AVX, wide registers that are saved,
+// then BMI1, AVX2 and BMI2, then LZCNT.
 EXPORT int has_v3() {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    unsigned a, b, c, d, saved;
+    const unsigned first = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28, second = 1u << 3 | 1u << 5 | 1u << 8, third = 1u << 5;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & first) != first) return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+    if ((saved & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & second) != second) return 0;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & third) == third;
 #else
     return 0;
 #endif

@@ -149,8 +149,11 @@ template <class T> inline T exp_negative(T x) {
     const T r = (x - k * B::ln2_high) - k * B::ln2_low;
     constexpr double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
                                   1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
-    T sum = T(inverse[B::terms]);
-    for (int j = B::terms - 1; j >= 0; --j) sum = sum * r + T(inverse[j]);
+    const T r2 = r * r, r4 = r2 * r2, r8 = r4 * r4; // neighbours first, so that few operations wait for one another
+    const auto two = [&](int j) { return T(inverse[j]) + T(inverse[j + 1]) * r; };
+    const auto four = [&](int j) { return two(j) + two(j + 2) * r2; };
+    T sum = four(0) + four(4) * r4;
+    if (B::terms > 7) sum += (four(8) + two(12) * r4) * r8;
     return sum * same_bits<T>((same_bits<typename B::Word>(shifted) + B::bias) << B::fraction);
 }
 
@@ -208,8 +211,8 @@ template <class T> struct Logistic {
             for (Int k = 0; k < count; ++k) {
                 const Int j = first + k;
                 y[k] = q.a[j] * x[j] - q.c[j], s[k] = q.b[j] * std::abs(q.a[j]);
-                const T p = std::abs(guess[j]) / q.b[j]; // = sigma(-v)
-                v[k] = rough_log((p < 1 ? 1 - p : T(0)) + tiny) - rough_log((p < 1 ? p : T(1)) + tiny);
+                const T slope = std::abs(guess[j]), rest = q.b[j] - slope; // b sigma(-v) and b sigma(v)
+                v[k] = rough_log(((rest > 0 ? rest : T(0)) + tiny) / (slope + tiny));
             }
             roots(count, y, s, v);
 #pragma omp simd
@@ -243,7 +246,7 @@ template <class T> struct Logistic {
                 const T noise = eps * (std::abs(at) + std::abs(y[k]) + sp);
                 lower[k] = F < 0 ? at : lower[k];
                 upper[k] = F > 0 ? at : upper[k];
-                const T newton = F / slope, bend = sp * (1 - p) * (2 * p - 1) * newton / (2 * slope);
+                const T inverse = 1 / slope, newton = F * inverse, bend = (slope - 1) * (p - T(0.5)) * newton * inverse;
                 const T better = at - newton * (1 + clip(bend, T(-0.5), T(0.5)));
                 const T middle = lower[k] + (upper[k] - lower[k]) / 2, inside = clip(better, lower[k], upper[k]);
                 const T left = std::abs(newton * newton * newton) * slope;
