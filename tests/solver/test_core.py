@@ -185,6 +185,7 @@ def looked_for_again():
 
 @pytest.mark.usefixtures("looked_for_again")
 def test_without_a_core_numpy_runs_and_the_reason_is_told(monkeypatch, tmp_path, caplog):
+    monkeypatch.delenv("NPGA_CORE", raising=False)
     monkeypatch.setattr(_build, "compiler", lambda: None)
     libraries = _build.libraries
     monkeypatch.setattr(_build, "libraries", lambda folder=tmp_path: libraries(folder))
