@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from npga.functions import Function
 from npga.problem import Problem
@@ -189,7 +190,11 @@ def _falling(problem: Problem, x: Array, moved: Array) -> Obstacle | None:
     size = _norm(x)
     d = _heard(moved, np.abs(moved).max())
     d = d * (size / _norm(d))
-    d = (problem.g.prox(x + _FAR * d, 1.0) - x) / _FAR  # stays in dom g
+    # Stays in dom g: what does not go on at a hundred times the distance has met a bound.
+    far, farther = ((problem.g.prox(x + length * d, 1.0) - x) / length for length in (_FAR, _FARTHER))
+    d = np.where(np.abs(farther) > 0.5 * np.abs(far), farther, 0.0)
+    if not d.any():
+        return None
     slopes = [_slope(problem, x, d, length) for length in (_NEARBY, _REMOTE)]
     if any(slope is None for slope in slopes):
         return None
@@ -213,7 +218,7 @@ def _slope(problem: Problem, x: Array, d: Array, length: float) -> float | None:
 def _value(problem: Problem, x: Array, d: Array, length: float) -> float | None:
     """f + g + h at x + length d, with g and h at the nearest points of their domains."""
     point = x + length * d
-    terms, drift = problem.A.apply(point), length * np.abs(problem.A.apply(d)).sum(axis=0)
+    terms, drift = problem.A.apply(point), length * _largest_sums(problem, d)
     z = terms.sum(axis=0)
     inside, allowed = _into_domain(problem.g, point), _into_domain(problem.h, z)
     reached = problem.A.apply(x).sum(axis=0)
@@ -222,6 +227,15 @@ def _value(problem: Problem, x: Array, d: Array, length: float) -> float | None:
         return None
     total = float(problem.f(point)) + float(problem.g(inside)) + float(problem.h(allowed))
     return total if np.isfinite(total) else None
+
+
+def _largest_sums(problem: Problem, d: Array) -> Array:
+    """sum_i |A_i| |d_i|, entry by entry: what sum_i A_i d_i is made of, however much of it cancels."""
+    total = np.zeros(problem.p)
+    for block, part, norm in zip(problem.A.blocks, problem.split(d), problem.A.norms, strict=True):
+        known = isinstance(block, np.ndarray) or sparse.issparse(block)
+        total += abs(block) @ np.abs(part) if known else norm * _norm(part)
+    return total
 
 
 def _into_domain(function: Function, point: Array) -> Array:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from npga.networks import Network, Version, drive
 from npga.problem import Problem
-from npga.solver import Method, Npga, Result, State, method_for
+from npga.solver import Meter, Method, Npga, Result, State, method_for
 from npga.steps import Steps
 from npga.tuning._adaptive_steps import (
     GAMMA,
@@ -166,6 +166,10 @@ class AdaptiveNpga(Method[AdaptiveState]):
             "holds (npga.functions.check), and that the problem has a solution."
         )
 
+    def meter(self, x0: Array, reference: Array | None) -> Meter[AdaptiveState]:
+        """What measures its states: lam may grow as far as beta does, and growth that means harm is taken back here."""
+        return _PatientMeter(self.problem, x0, reference)
+
     # -------------------------------------------------------------- start
 
     def start(self, x0: Array, lam0: Array) -> AdaptiveState:
@@ -294,6 +298,13 @@ class AdaptiveNpga(Method[AdaptiveState]):
         better = is_better(after, last)
         counted = replace(core, iteration=core.iteration + 1, rounds=core.rounds + self.rounds)
         return (_count(tried, counted) if better else counted), better
+
+
+class _PatientMeter(Meter[AdaptiveState]):
+    """Calls a run diverged where it is no longer finite, and not before."""
+
+    def _growth(self, state: AdaptiveState) -> tuple[float, float]:
+        return (0.0, 0.0) if np.isfinite(state.lam).all() and np.isfinite(state.x).all() else (np.nan, np.nan)
 
 
 def _plain(state: AdaptiveState) -> State:
