@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: core run test test-slow bench suite lint format clean
+.PHONY: core docs run test test-slow bench suite lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -33,6 +33,9 @@ bench: $(VENV)/.installed-bench  ## benchmarks: table, plot and JSON in out/ (BE
 
 suite: $(VENV)/.installed-suite  ## the one call on 89 real problems against tuned steps and other solvers: docs/suite.md (SUITE_ARGS)
 	$(BIN)/python benchmarks/suite --out $(OUT) --write-docs $(SUITE_ARGS)
+
+docs: $(VENV)/.installed-docs  ## the site, in out/site: warnings are errors, examples are run (DOCS_ARGS)
+	$(BIN)/python -m sphinx -W --keep-going -b html -d $(OUT)/doctrees docs $(OUT)/site $(DOCS_ARGS)
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict typing
 	$(BIN)/ruff format --check .

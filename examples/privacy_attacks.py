@@ -1,4 +1,11 @@
-"""What a neighbour can work out from the messages that it is sent: four attacks on honest runs of this library.
+"""
+What a neighbour can work out
+=============================
+
+*My neighbours see every message that I send. What can they work out from them?*
+
+Columns, Gram matrices, labels and predictions: four attacks on honest runs of this library, which end with how far each
+attacker is from the truth.
 
 Each attack is given the messages that its attacker sees and what everybody knows (h, n, the network, the version, the
 steps), and nothing else. `docs/privacy.md` says who can run which; `python examples/privacy_attacks.py` runs all.

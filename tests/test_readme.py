@@ -1,35 +1,49 @@
-"""The README is true: its Python runs, its commands exist, its links lead somewhere."""
+"""The README and the pages are true: their Python runs, their commands exist, their links lead somewhere."""
 
 from __future__ import annotations
 
+import doctest
 import re
+import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-# Pages whose Python stands on its own.
-RUN = [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "tuning.md"]
+PAGES = [page for page in (ROOT / "docs").rglob("*.md") if not {"api", "gallery"} & set(page.parts)]
+DOCUMENTS = [ROOT / "README.md", *sorted(PAGES)]
 
 
 def blocks(language, text=README):
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    """Fenced blocks, without the indentation that one has in a list."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, code in found]
 
 
 @pytest.mark.parametrize(
-    "code",
-    [code for path in RUN for code in blocks("python", path.read_text(encoding="utf-8"))],
-    ids=lambda code: code.strip().splitlines()[-1][:40],
+    "page",
+    [page for page in DOCUMENTS if blocks("python", page.read_text(encoding="utf-8"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_python_blocks_run(code, capsys, tmp_path, monkeypatch):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "page", "exec"), {"__name__": "page"})
-    if "print(" in code:
-        assert capsys.readouterr().out
+    names = {"__name__": "page"}
+    for code in blocks("python", page.read_text(encoding="utf-8")):
+        if code.startswith(">>>"):
+            doctest.run_docstring_examples(code, names, name=page.name, optionflags=doctest.FAIL_FAST)
+            assert "Failed example" not in (said := capsys.readouterr().out), said
+            continue
+        exec(compile(code, str(page), "exec"), names)
+        if "print(" in code:
+            assert capsys.readouterr().out
+
+
+def test_toml_blocks_are_toml():
+    for page in DOCUMENTS:
+        for text in blocks("toml", page.read_text(encoding="utf-8")):
+            tomllib.loads(text)
 
 
 def test_the_first_block_solves_a_real_problem():
@@ -56,7 +70,9 @@ def test_commands_exist():
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
-    named = {name for path in DOCUMENTS for name in re.findall(r"(?:^|`)npga ([a-z]+)", path.read_text(), re.MULTILINE)}
+    named = {
+        name for path in DOCUMENTS for name in re.findall(r"(?:^|`)npga ([a-z]+)", path.read_text(), re.MULTILINE)
+    }
     assert named
     assert named <= known
 

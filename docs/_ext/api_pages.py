@@ -1,0 +1,195 @@
+"""One page for every public name, made from its docstring, and a check that docstring and signature agree.
+
+`rooms` says what is public: the names in `npga.__all__` and in the `__all__` of each room. A name that several rooms
+export has one page, under the shortest of its names. `complaints` lists what is wrong; the build and a test fail on it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from numpydoc.docscrape import NumpyDocString
+
+# In reading order; errors and steps are modules, the others packages.
+ROOMS = ("functions", "networks", "problem", "theory", "solver", "tuning", "runtimes", "experiments", "errors")
+
+
+def public_names() -> dict[str, dict[str, Any]]:
+    """Public objects by module and name; each object once, at the top if `npga` itself has it."""
+    found: dict[str, dict[str, Any]] = {}
+    seen: set[int] = set()
+    for module in ("npga", *(f"npga.{room}" for room in ROOMS)):
+        home = importlib.import_module(module)
+        for name in sorted(exported(home)):
+            item = getattr(home, name)
+            if (inspect.isclass(item) or inspect.isroutine(item)) and id(item) not in seen:
+                seen.add(id(item))
+                found.setdefault(module, {})[name] = item
+    return found
+
+
+def exported(module: Any) -> list[str]:
+    """`__all__`, or for a module without one the classes and functions that it defines."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        name
+        for name, item in vars(module).items()
+        if not name.startswith("_") and getattr(item, "__module__", None) == module.__name__ and callable(item)
+    ]
+
+
+def complaints() -> list[str]:
+    """What is wrong with the docstrings of public names; empty when all is well."""
+    found = []
+    for module, items in public_names().items():
+        for name, item in items.items():
+            found += [f"{module}.{name}: {what}" for what in _complaints_about(item)]
+    return found
+
+
+def _complaints_about(item: Any) -> Iterator[str]:
+    text = inspect.getdoc(item)
+    if not text:
+        yield "has no docstring"
+        return
+    documented, parameters = _documented(item), _parameters(item)
+    if not documented or parameters is None:  # says what it is without listing parameters
+        return
+    own = _names(text)
+    missing = [name for name in parameters if name not in documented]
+    unknown = [name for name in own if name not in parameters]
+    if missing:
+        yield f"does not describe {', '.join(missing)}"
+    if unknown:
+        yield f"describes {', '.join(unknown)}, which its signature does not have"
+
+
+def _documented(item: Any) -> list[str]:
+    """Names in the section Parameters, "a, b" taken apart; what base classes describe counts too."""
+    names = []
+    for owner in inspect.getmro(item) if inspect.isclass(item) else (item,):
+        text = inspect.cleandoc(vars(owner).get("__doc__") or "") if inspect.isclass(owner) else inspect.getdoc(owner)
+        if text and getattr(owner, "__module__", "").startswith("npga"):
+            names += _names(text)
+    return names
+
+
+def _names(text: str) -> list[str]:
+    entries = [part.name or part.type for part in NumpyDocString(text)["Parameters"]]
+    return [name.strip().lstrip("*") for entry in entries for name in entry.split(",")]
+
+
+def _parameters(item: Any) -> list[str] | None:
+    """Names of the signature; None where Python cannot tell, as for an enumeration."""
+    try:
+        signature = inspect.signature(item)
+    except (TypeError, ValueError):
+        return None
+    kinds = signature.parameters.values()
+    if inspect.isclass(item) and issubclass(item, BaseException):
+        return None
+    return [parameter.name for parameter in kinds if parameter.name not in ("self", "cls")]
+
+
+def write_pages(folder: Path) -> None:
+    """Write a page for every name and a list for every room; what did not change is left alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = set()
+    lists = []
+    for module, items in public_names().items():
+        for name, item in items.items():
+            written.add(_write(folder / f"{module}.{name}.rst", _page(module, name, item)))
+        room = module.removeprefix("npga.") if module != "npga" else "top"
+        written.add(_write(folder / f"{room}.rst", _room_page(module, items)))
+        lists.append(room)
+    for path in folder.glob("*.rst"):
+        if path not in written:
+            path.unlink()
+
+
+def _write(path: Path, text: str) -> Path:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _page(module: str, name: str, item: Any) -> str:
+    title = f"{module}.{name}"
+    kind = "autoexception" if _is_error(item) else "autoclass" if inspect.isclass(item) else "autofunction"
+    lines = [f"{title}\n{'=' * len(title)}", f".. currentmodule:: {module}", f".. {kind}:: {name}"]
+    if kind == "autoclass":
+        lines[-1] += "\n   :members:\n   :show-inheritance:"
+    lines.append(f".. minigallery:: {title}\n   :add-heading: Used in")
+    return "\n\n".join(lines) + "\n"
+
+
+def _room_page(module: str, items: dict[str, Any]) -> str:
+    title = "npga" if module == "npga" else module
+    text = inspect.getdoc(importlib.import_module(module)) or ""
+    first = text.split("\n\n")[0].replace("\n", " ")
+    rows = "\n".join(f"   * - :py:obj:`~{module}.{name}`\n     - {_first_line(item)}" for name, item in items.items())
+    names = "\n".join(f"   {module}.{name}" for name in items)
+    return (
+        f"{title}\n{'=' * len(title)}\n\n{plain(first)}\n\n.. list-table::\n   :widths: 35 65\n\n{rows}\n\n"
+        f".. toctree::\n   :hidden:\n\n{names}\n"
+    )
+
+
+def _first_line(item: Any) -> str:
+    text = inspect.getdoc(item) or ""
+    return plain(text.split("\n\n")[0].replace("\n", " "))
+
+
+def _is_error(item: Any) -> bool:
+    return inspect.isclass(item) and issubclass(item, BaseException)
+
+
+_LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
+_NAME = re.compile(r"^\s*\*{1,2}\w+(\s*:.*)?$")
+
+
+def plain(line: str) -> str:
+    """A line of a docstring as reStructuredText that means just these characters.
+
+    The docstrings hold formulas: |x| is a norm and not a substitution, x* a solution and not emphasis, x_ no link.
+    """
+    if _NAME.match(line) or line.lstrip().startswith((">>>", "...")):
+        return line
+    parts = _LITERAL.split(line)
+    for k in range(0, len(parts), 2):
+        parts[k] = re.sub(r"([|*\\])", r"\\\1", parts[k])
+        parts[k] = re.sub(r"(\w)_(?!\w)", r"\1\\_", parts[k])
+    return "".join(parts)
+
+
+def escape_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Sphinx's hook on every docstring, before numpydoc reads it."""
+    literal = False
+    for k, line in enumerate(lines):
+        if line.rstrip().endswith("::"):
+            literal = True
+        elif line.strip() and not line.startswith(" "):
+            literal = False
+        if not literal:
+            lines[k] = plain(line)
+
+
+def build_pages(app: Any) -> None:
+    """Sphinx's hook at the beginning: check, then write."""
+    wrong = complaints()
+    if wrong:
+        raise SystemExit("public names whose docstrings are wrong:\n  " + "\n  ".join(wrong))
+    write_pages(Path(app.srcdir) / "api")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", build_pages, priority=100)
+    app.connect("autodoc-process-docstring", escape_docstring, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,82 @@
+"""The index of error messages: every sentence that the code raises, read from its source, by room and class."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import npga
+from npga import errors
+
+PACKAGE = Path(npga.__file__).parent
+
+
+def error_names() -> set[str]:
+    """Names of all exception classes that are made on purpose, wherever they are defined."""
+    found = {name for name, item in vars(errors).items() if inspect.isclass(item) and issubclass(item, Exception)}
+    while True:
+        more = set()
+        for path in PACKAGE.rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in found for base in node.bases):
+                    more.add(node.name)
+        if more <= found:
+            return found
+        found |= more
+
+
+def messages() -> dict[str, list[tuple[str, str]]]:
+    """Error class and sentence by room, as they are written; what is filled in stands in braces."""
+    known, found = error_names(), {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = getattr(node.exc.func, "id", getattr(node.exc.func, "attr", ""))
+                sentence = _sentence(node.exc.args[0]) if node.exc.args else ""
+                if name in known and " " in sentence:
+                    found.setdefault(room, []).append((name, sentence))
+    return {room: sorted(set(rows), key=lambda row: row[1].lower()) for room, rows in found.items()}
+
+
+def _sentence(node: ast.expr) -> str:
+    """The text of a string, an f-string or a sum of them, with the source of what is filled in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_sentence(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return "{" + ast.unparse(node.value) + "}"
+    if isinstance(node, ast.BinOp):
+        return _sentence(node.left) + _sentence(node.right)
+    return ""
+
+
+def write_page(app: Any) -> None:
+    """Sphinx's hook at the beginning."""
+    lines = [
+        "# Error messages",
+        "Every sentence that npga raises on purpose, in alphabetical order for each room. What stands in braces is "
+        "filled in. All of them derive from `npga.errors.NpgaError`; most say what arrived, what was expected and "
+        "what to do.",
+    ]
+    for room, rows in messages().items():
+        lines.append(f"## npga.{room}")
+        lines.append("\n".join(f"- `{_code(sentence)}` ({name})" for name, sentence in rows))
+    path = Path(app.srcdir) / "api" / "messages.md"
+    path.parent.mkdir(exist_ok=True)
+    text = "\n\n".join(lines) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _code(sentence: str) -> str:
+    return sentence.replace("`", "'").replace("\n", " ")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", write_page, priority=200)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,84 @@
+"""How the site is built: `make docs`, offline, with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+sys.path.insert(0, str(HERE.parent / "examples"))
+
+import npga  # noqa: E402
+
+project = "npga"
+author = "The npga developers"
+copyright = author  # noqa: A001
+version = release = npga.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
+    "api_pages",
+    "message_index",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "_ext", "gallery/*.ipynb", "gallery/*.py", "**sg_execution_times.rst"]
+default_role = "py:obj"
+nitpicky = False
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"  # signatures stay short; types and meanings are in the docstrings
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/\w+\.py$",
+    "ignore_pattern": r"(__init__|_helpers|power_cases)\.py$",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("npga",),
+    "reference_url": {"npga": None},
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "matplotlib_animations": False,
+    "plot_gallery": os.environ.get("NPGA_GALLERY", "1") == "1",
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "npga"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_sidebars = {"start": [], "choose": [], "theory": []}  # pages without children
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}

@@ -1,0 +1,64 @@
+"""The site: every public name has a docstring that agrees with its signature, and every page a place."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+sys.path.insert(0, str(DOCS / "_ext"))
+
+pytest.importorskip("numpydoc", reason="numpydoc comes with npga[docs]")
+import api_pages  # noqa: E402
+import message_index  # noqa: E402
+
+
+def test_docstrings_agree_with_signatures():
+    assert api_pages.complaints() == []
+
+
+def test_a_docstring_that_disagrees_is_seen():
+    def wrong(a, b):
+        """Do nothing.
+
+        Parameters
+        ----------
+        a, c
+            Two numbers.
+        """
+
+    wrong.__module__ = "npga.wrong"
+    assert list(api_pages._complaints_about(wrong)) == [
+        "does not describe b", "describes c, which its signature does not have",
+    ]  # fmt: skip
+
+
+def test_every_public_name_gets_a_page(tmp_path):
+    api_pages.write_pages(tmp_path)
+    names = {f"{module}.{name}" for module, items in api_pages.public_names().items() for name in items}
+    assert {"npga.solve", "npga.functions.Quantile", "npga.functions.GroupL2", "npga.runtimes.launch"} <= names
+    assert names <= {path.stem for path in tmp_path.glob("*.rst")}
+
+
+def test_formulas_keep_their_characters():
+    assert api_pages.plain("|x - x*| <= `tol` + ``a*b`` x_") == r"\|x - x\*\| <= `tol` + ``a*b`` x\_"
+
+
+def test_the_index_of_messages_finds_them():
+    found = message_index.messages()
+    assert any("is not connected" in sentence for _, sentence in found["networks"])
+    assert all(room in found for room in ("functions", "networks", "problem", "solver", "runtimes", "cli"))
+
+
+def test_every_page_has_a_place_in_the_tree():
+    named = set()
+    for page in [*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]:
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for line in block.splitlines():
+                if line and not line.startswith(":"):
+                    named.add((page.parent / line.strip()).resolve())
+    pages = {path.with_suffix("").resolve() for path in [*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]}
+    assert pages - named == {(DOCS / "index").resolve()}
