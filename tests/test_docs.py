@@ -59,6 +59,6 @@ def test_every_page_has_a_place_in_the_tree():
         for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.splitlines():
                 if line and not line.startswith(":"):
-                    named.add((page.parent / line.strip()).resolve())
+                    named.add((page.parent / re.sub(r".*<(.*)>", r"\1", line.strip())).resolve())
     pages = {path.with_suffix("").resolve() for path in [*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]}
     assert pages - named == {(DOCS / "index").resolve()}

@@ -70,9 +70,7 @@ def test_commands_exist():
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
-    named = {
-        name for path in DOCUMENTS for name in re.findall(r"(?:^|`)npga ([a-z]+)", path.read_text(), re.MULTILINE)
-    }
+    named = {name for path in DOCUMENTS for name in re.findall(r"(?:^|`)npga ([a-z]+)", path.read_text(), re.MULTILINE)}
     assert named
     assert named <= known
 
