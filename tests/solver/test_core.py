@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,3 +225,30 @@ def test_a_failed_build_shows_what_the_compiler_said(monkeypatch, tmp_path):
     with pytest.raises(_build.BuildError, match="no-such-flag"):
         _build.build(tmp_path)
     assert not list(tmp_path.glob("core-*"))
+
+
+@pytest.mark.slow
+def test_sanitizers_find_nothing(tmp_path):
+    """The tests of the core again, with a library that checks every address and every operation."""
+    command = _build.compiler()
+    runtime = subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if not Path(runtime).is_absolute():
+        pytest.skip("the compiler has no address sanitizer that can be loaded first")
+    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    library = _build.build(tmp_path, flags)["baseline"]
+    here = Path(__file__).parent
+    files = [str(here / f"test_{name}.py") for name in ("core", "compiled", "compiled_schedules", "compiled_trace")]
+    environment = os.environ | {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "NPGA_CORE": str(library)}
+    pytest_run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "not chosen and not forked",
+    ]
+    done = subprocess.run([*pytest_run, *files], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
