@@ -14,8 +14,8 @@ from helpers.held_out import elastic_net, equality_ridge, network
 from npga import functions as fn
 from npga.errors import InputError
 from npga.theory import certify
-from npga.tuning import landscape, tune
-from npga.tuning._search import Budget, search_steps
+from npga.tuning import Linearisation, landscape, measure, rate, tune
+from npga.tuning._search import Budget, OutOfTimeError, search_steps
 from npga.tuning._spectral import tune_spectral
 
 NETWORK = npga.Network.erdos_renyi(6, 0.5, seed=2)
@@ -130,6 +130,30 @@ def test_explicit_matrices_can_be_tuned(problem, method):
     found = tune(problem, NETWORK, mine, method, max_seconds=3.0)
     assert found.version is mine
     assert found.rate < 1.0
+
+
+def test_long_evaluations_look_at_the_clock():
+    """A radius and a run that would go on for long end with the time."""
+    problem, net, version = elastic_net(), network(), npga.version("extra")
+    slow = npga.Steps(1e-6, 1e-6)
+    solution = npga.reference(problem)
+    linear = Linearisation(problem, solution.x, solution.lam).at(slow)
+    spent = Budget(0.0, None)
+    with pytest.raises(OutOfTimeError):
+        rate(linear, net, version, slow, check=spent.check)
+    with pytest.raises(OutOfTimeError):
+        measure(problem, net, version, slow, solution.x, limit=10**9, check=spent.check)
+
+
+def test_what_is_measured_is_the_last_iteration_above_the_target(problem):
+    solution = npga.reference(problem)
+    found = tune(problem, NETWORK, "nids", reference=solution)
+    run = npga.solver.solve(
+        problem, NETWORK, found.version, found.steps, reference=solution.x, tol=None, record_every=1,
+        max_iters=int(1.2 * found.measured),
+    )  # fmt: skip
+    above = run.trace["iteration"][run.trace["gap"] > 1e-8]
+    assert found.measured == pytest.approx(above[-1], abs=0.02 * found.measured + 1)
 
 
 def test_rankings_are_by_iterations_rounds_or_cost(problem):

@@ -28,19 +28,20 @@ from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
-from npga.tuning._search import Budget
+from npga.tuning._search import Budget, OutOfTimeError
 from npga.tuning._space import StepSpace
 from npga.tuning._spectral import (
     ACCURACY,
     FORBIDDEN,
+    GRACE,
     Found,
-    OutOfTimeError,
     SpectralSearch,
     confirm,
     descend,
     descend_again,
     descents,
     longest_run,
+    promised_rate,
     short_runs,
 )
 from npga.tuning._tuning_results import Trial, Trials
@@ -300,10 +301,15 @@ class _DesignSearch:
         stable = [one for one in self.trials if one.stage == "descent" and 0.0 < one.rate < 1.0]
         ran.sort(key=lambda one: self._log_cost(one.version) + math.log10(max(one.iterations, 1.0)))
         stable.sort(key=self._price)
+        if self.budget.spent:  # a little more, to confirm the best of them
+            self.budget = self.budget.grace(GRACE)
         for trials in (ran, stable, short_runs(self.trials)):
             for trial in islice(filter(self._allowed, trials), _CHECKED):
                 job = self._job(trial.version, StepSpace(self.problem, self.network, trial.version))
-                check, run = confirm(job, trial)
+                try:
+                    check, run = confirm(job, trial)
+                except OutOfTimeError:
+                    return self._version(trial, promised_rate(trial), trial.iterations, begun)
                 if check.radius < 1.0 and math.isfinite(run.iterations):
                     return self._version(trial, check.radius, run.iterations, begun)
         raise InputError(
@@ -331,8 +337,12 @@ class _DesignSearch:
             steps=trial.steps,
             rate=radius,
             trials=self.trials,
-            message=f"With its steps it {place}{kept}. Spectral radius {radius:.6g}; a run reached {ACCURACY:g} in "
-            f"{measured:.0f} iterations of {trial.version.rounds} rounds.",
+            message=f"With its steps it {place}{kept}. Spectral radius {radius:.6g}; "
+            + (
+                f"a run reached {ACCURACY:g} in {measured:.0f} iterations of {trial.version.rounds} rounds."
+                if math.isfinite(measured)
+                else "the time was over before a run could confirm it."
+            ),
             seconds=time.perf_counter() - begun,
             measured=measured,
         )

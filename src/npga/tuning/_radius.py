@@ -31,6 +31,8 @@ _LOOKS = (8, 12, 16, 20, 24, 32, 40)
 _FEW = 24
 _SHORTEST, _LONGEST = 8, 1 << 11
 _SETTLE = 4
+# Iterations after which the caller's clock is looked at.
+_PIECE = 256
 # How often the space is filled at most, and with a start from nearby steps.
 _FILLINGS, _FEWER = 12, 6
 # How often the stretch is changed at most, and how many times too long it may be: rounding shows in a longer one.
@@ -75,6 +77,7 @@ def rate(
     cutoff: float = np.inf,
     near: Rate | None = None,
     tolerance: float = 1e-7,
+    check: Callable[[], None] = lambda: None,
 ) -> Rate:
     """Spectral radius of NPGA on a linearised problem (see `Linearisation.at`).
 
@@ -95,8 +98,10 @@ def rate(
         how far it is from an eigenvalue, is below this. That there is no larger eigenvalue is likely, not certain: the
         start may hold hardly anything of one. Where many modes are equally slow no single one settles; then it also
         counts when two fillings of the space agree.
+    check
+        Called every now and then; it may raise to end the computation.
     """
-    stretch, size = _stretch(linear, network, version, steps)
+    stretch, size = _stretch(linear, network, version, steps, check)
     start = np.random.default_rng(seed).standard_normal(size) / np.sqrt(size)
     start[linear.d + linear.n * linear.p :] = 0.0  # y = 0
     m, longest, fillings = _SHORTEST, _LONGEST, _FILLINGS
@@ -129,7 +134,9 @@ def _length(radius: float) -> int:
     return int(np.clip(0.5 / change, _SHORTEST, _LONGEST))
 
 
-def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) -> tuple[Callable[..., Array], int]:
+def _stretch(
+    linear: Problem, network: Network, version: Version, steps: Steps, check: Callable[[], None]
+) -> tuple[Callable[..., Array], int]:
     """u -> J^m u for u = (x, lam, z) flattened, and the length of u."""
     method = method_for(linear, network, version, steps)
     d, dual = linear.d, linear.n * linear.p
@@ -138,7 +145,10 @@ def _stretch(linear: Problem, network: Network, version: Version, steps: Steps) 
     def apply(u: Array, m: int) -> Array:
         lam, z = u[d : d + dual].reshape(shape), u[d + dual :].reshape(shape)
         with np.errstate(over="ignore", invalid="ignore"):  # an unstable iteration overflows, and the caller sees it
-            state = method.advance(method.start(u[:d].copy(), lam.copy(), z / steps.beta), m)
+            state = method.start(u[:d].copy(), lam.copy(), z / steps.beta)
+            for done in range(0, m, _PIECE):
+                check()
+                state = method.advance(state, min(_PIECE, m - done))
             z = steps.beta * method.memory(state)
             z -= z.mean(axis=0)  # rounding must not leave the range of B, where J has the eigenvalue one
         return np.concatenate([state.x, state.lam.ravel(), z.ravel()])

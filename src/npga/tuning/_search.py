@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ _SAMPLES = 48
 _AROUND = 24
 _FIRST = 60
 _DIGITS = 1e-10
+# A run that is below its target is watched for at least so many iterations more; the clock is looked at after these.
+_CALM, _PIECE = 20, 500
 # A run goes on for three digits beyond its target, to see whether a slow mode hides below it.
 _BEYOND = 1e-3
 
@@ -214,17 +217,26 @@ def measure(
     star: Array,
     accuracy: float = 1e-8,
     limit: int = 20_000,
+    start: tuple[Array, Array] | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Run until the gap to x* is well below `accuracy`, `limit` iterations are used up, or the run is hopeless."""
+    """Run until the gap to x* is well below `accuracy`, `limit` iterations are used up, or the run is hopeless.
+
+    It goes on for a quarter as many iterations, to see whether the gap rises again: what counts is the last iteration
+    above a target. `start` is x and lam, zero by default; `check` may raise to end the run.
+    """
     method = method_for(problem, network, version, steps)
-    state = method.start(*problem.start())
+    state = method.start(*(problem.start() if start is None else start))
     scale = float(np.linalg.norm(star)) or 1.0
     seen, gaps = [0], [float(np.linalg.norm(state.x - star)) / scale]
-    target = max(_BEYOND * accuracy, 1e-12)
-    while gaps[-1] > target and state.iteration < limit and gaps[-1] < 1e6:
-        state = method.advance(state, min(1 + state.iteration // 50, limit - state.iteration))
+    target, above = max(_BEYOND * accuracy, 1e-12), 0
+    while state.iteration < limit and gaps[-1] < 1e6 and state.iteration <= 1.25 * above + _CALM:
+        check()
+        state = method.advance(state, min(1 + state.iteration // 50, _PIECE, limit - state.iteration))
         seen.append(state.iteration)
         gaps.append(float(np.linalg.norm(state.x - star)) / scale)
+        if not gaps[-1] <= target:
+            above = state.iteration
     return Measured(_crossing(seen, gaps, accuracy), _crossing(seen, gaps, target), _slope(seen, gaps), state.iteration)
 
 
@@ -248,6 +260,10 @@ def _slope(seen: list[int], gaps: list[float]) -> float:
         return math.nan
     k, log_gap = np.array(tail).T
     return float(np.exp(np.polyfit(k, log_gap, 1)[0]))
+
+
+class OutOfTimeError(Exception):
+    """Ends an evaluation; what was found so far is in the trials."""
 
 
 class Budget:
@@ -276,6 +292,15 @@ class Budget:
         """Whether the time or the work is over."""
         late = self._seconds is not None and time.perf_counter() - self._begun >= self._seconds
         return late or (self._work is not None and self._work <= 0)
+
+    def check(self) -> None:
+        """Raise OutOfTimeError when it is spent; called from within long evaluations."""
+        if self.spent:
+            raise OutOfTimeError
+
+    def grace(self, share: float) -> Budget:
+        """What is allowed beyond it: this share of its time, from now on."""
+        return Budget(None if self._seconds is None else max(share * self._seconds, 0.2), None)
 
     def spend(self, iterations: int) -> None:
         """Count iterations."""

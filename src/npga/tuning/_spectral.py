@@ -25,7 +25,7 @@ from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._linearise import Linearisation
 from npga.tuning._radius import Rate, rate
-from npga.tuning._search import Budget, Measured, TrialRun, halve, measure
+from npga.tuning._search import Budget, Measured, OutOfTimeError, TrialRun, halve, measure
 from npga.tuning._space import SearchSpace, StepSpace
 from npga.tuning._tuning_results import Trial, Trials, Tuning
 
@@ -44,6 +44,8 @@ _POLISH = 60
 ACCURACY = 1e-8
 _CHECKED = 5
 _CONFIRMED = 200_000
+# Part of the time that is allowed on top to confirm what was found in it; how far a start is that tests stability.
+GRACE, _AFAR = 0.1, 10.0
 # Accuracy of a radius that is only compared with others.
 _SKETCH = 1e-3
 # Logarithms worse than those of any radius, and of any run that ends.
@@ -74,29 +76,28 @@ def tune_spectral(
 
 def _conclude(job: SpectralSearch, begun: float) -> Tuning:
     """The best trial that holds up: its radius with another start vector, and its run."""
-    for best in _candidates(job.trials):
-        check, run = confirm(job, best)
-        if check.radius < 1.0 and math.isfinite(run.iterations):
-            covered = certify(job.problem, job.network, best.version, best.steps).covered
-            return Tuning(
-                best.version,
-                best.steps,
-                job.network,
-                "spectral",
-                check.radius,
-                job.trials,
-                _message(job, check, run.iterations, covered),
-                time.perf_counter() - begun,
-                run.iterations,
-            )
+    candidates = _candidates(job.trials)
+    if job.budget.spent:  # a little more, to confirm the best of them
+        job.budget = job.budget.grace(GRACE)
+
+    def tuning(best: Trial, radius: float, message: str, measured: float) -> Tuning:
+        covered = certify(job.problem, job.network, best.version, best.steps).covered
+        place = "These steps lie within a theorem." if covered else "These steps lie outside every theorem."
+        words, spent = f"{place} {message}", time.perf_counter() - begun
+        return Tuning(best.version, best.steps, job.network, "spectral", radius, job.trials, words, spent, measured)
+
+    try:
+        for best in candidates:
+            check, run = confirm(job, best)
+            if check.radius < 1.0 and math.isfinite(run.iterations):
+                return tuning(best, check.radius, _message(job, best, check, run.iterations), run.iterations)
+    except OutOfTimeError:
+        best = candidates[0]
+        return tuning(best, promised_rate(best), "The time was over before they could be confirmed.", best.iterations)
     raise InputError(
         f"no stable steps were found for {job.version.name} in {len(job.trials)} trials; allow more time, use "
         "network.lazy(), or method='theorem'"
     )
-
-
-class OutOfTimeError(Exception):
-    """Ends a descent; what was found so far is in the trials."""
 
 
 class SpectralSearch:
@@ -135,7 +136,7 @@ class SpectralSearch:
 
     def rate(self, version: Version, steps: Steps, seed: int = 0) -> Rate:
         """Spectral radius of the iteration with these steps."""
-        return rate(self.linearisation.at(steps), self.network, version, steps, seed)
+        return rate(self.linearisation.at(steps), self.network, version, steps, seed, check=self.budget.check)
 
     def objective(self, point: Array) -> float:
         """-log10(1 - radius), which is the logarithm of the iterations per digit; grows beyond the stable region."""
@@ -154,11 +155,12 @@ class SpectralSearch:
         """The radius roughly, starting from the slow modes of the best steps so far."""
         linear = self.linearisation.at(steps)
         best = math.inf if self._near is None else self._near.radius
-        found = rate(linear, self.network, version, steps, 0, self._cutoff, self._near, _SKETCH)
+        check = self.budget.check
+        found = rate(linear, self.network, version, steps, 0, self._cutoff, self._near, _SKETCH, check)
         work = found.iterations
         if found.radius < min(best, 1.0):
             # Too good to be believed before another start vector, free of the old modes, has seen it.
-            again = rate(linear, self.network, version, steps, 1, tolerance=_SKETCH)
+            again = rate(linear, self.network, version, steps, 1, tolerance=_SKETCH, check=check)
             work += again.iterations
             found = max(found, again, key=lambda one: one.radius)
             if found.converged and found.radius < min(best, 1.0):
@@ -173,7 +175,8 @@ class SpectralSearch:
         if self.budget.spent:
             raise OutOfTimeError
         version, steps = self.space.decode(point)
-        found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit)
+        check = self.budget.check
+        found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit, check=check)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.tell("run", len(self.trials), found.iterations)
         return math.log10(max(found.score, 1.0)) if math.isfinite(found.score) else _FAILED
@@ -249,6 +252,11 @@ def _candidates(trials: Trials) -> list[Trial]:
     return [*ran[:_CHECKED], *stable[:_CHECKED], *short_runs(trials)[:_CHECKED]]
 
 
+def promised_rate(trial: Trial) -> float:
+    """The rate of a trial that could not be confirmed: its radius, or what its run amounts to."""
+    return trial.rate if math.isfinite(trial.rate) else ACCURACY ** (1.0 / max(trial.iterations, 1.0))
+
+
 def short_runs(trials: Iterable[Trial]) -> list[Trial]:
     """Sampled steps that made progress, the ones that ran longest first."""
     ran = [trial for trial in trials if trial.stage == "sample" and 0.0 < trial.rate < 1.0]
@@ -258,19 +266,38 @@ def short_runs(trials: Iterable[Trial]) -> list[Trial]:
 def confirm(job: SpectralSearch, trial: Trial) -> tuple[Rate, Measured]:
     """Compute a radius again with another start vector, and run; both are added to the table."""
     check = job.rate(trial.version, trial.steps, seed=1)
-    run = measure(job.problem, job.network, trial.version, trial.steps, job.solution.x, ACCURACY, _CONFIRMED)
+    star, check_time = job.solution.x, job.budget.check
+    run = measure(job.problem, job.network, trial.version, trial.steps, star, ACCURACY, _CONFIRMED, check=check_time)
     work = check.iterations + run.work
     job.trials.append(Trial("confirm", trial.version, trial.steps, check.radius, run.iterations, work))
     return check, run
 
 
-def _message(job: SpectralSearch, check: Rate, measured: float, covered: bool) -> str:
-    place = "These steps lie within a theorem." if covered else "These steps lie outside every theorem."
+def _arrives_from_afar(job: SpectralSearch, trial: Trial, measured: float) -> bool:
+    """Whether a run from a start ten times as far as the solution is from zero arrives too, in ten times as long."""
+    problem, solution, rng = job.problem, job.solution, np.random.default_rng(0)
+    x, lam = (rng.standard_normal(np.shape(values)) for values in (solution.x, solution.lam))
+    far = tuple(
+        (_AFAR * values * (np.linalg.norm(at) or 1.0) / (np.linalg.norm(values) or 1.0)).astype(problem.dtype)
+        for values, at in ((x, solution.x), (lam, solution.lam))
+    )
+    begun = (far[0], np.tile(far[1], (problem.n, 1)))
+    limit = int(min(10 * measured + 500, _CONFIRMED))
+    found = measure(
+        problem, job.network, trial.version, trial.steps, solution.x, ACCURACY, limit, begun, job.budget.check
+    )
+    return math.isfinite(found.iterations)
+
+
+def _message(job: SpectralSearch, trial: Trial, check: Rate, measured: float) -> str:
+    near = ""
+    if not job.linearisation.exact and not _arrives_from_afar(job, trial, measured):
+        near = " From a start ten times as far away a run did not arrive: they may be stable near the solution only."
     how = "exact" if job.linearisation.exact else "linearised at the solution"
     sure = "" if check.converged else ", an estimate that had not settled"
     return (
-        f"{place} Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {ACCURACY:g} in {measured:.0f} "
-        "iterations."
+        f"Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {ACCURACY:g} in {measured:.0f} "
+        f"iterations.{near}"
     )
 
 
