@@ -133,10 +133,10 @@ def test_versions_is_the_librarys_table_with_theorems(call):
     assert list(rows) == [row.name for row in npga.versions()]
     for row in npga.versions():
         assert rows[row.name]["rounds"] == row.rounds
-    # Theorems 1 and 2 exclude C = 0; W^2 <= W needs W >= 0; Theorem 3 needs theta = 0, which DCPA does not have.
-    assert rows["nids"]["theorems"] == ["3", "4", "4+"]
-    assert rows["diging"]["theorems"] == ["1'", "3'", "4'"]
-    assert "3" not in "".join(rows["dcpa"]["theorems"])
+    # Theorems 1 and 2 exclude C = 0; II has C = I - W, which is not < I; Theorem 3 needs theta = 0, unlike DCPA.
+    assert rows["nids"]["theorems"] == ["3", "3+", "4", "4+"]
+    assert rows["npga-ii"]["theorems"] == ["1'", "1+", "2'", "3'", "3+", "4'", "4+"]
+    assert "3" not in rows["dcpa"]["theorems"]
     assert "atc-tracking" in call("versions").output
 
 

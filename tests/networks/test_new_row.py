@@ -65,7 +65,7 @@ def test_it_runs_and_is_certified_like_its_twin(toy, problem):
 
 
 def test_suggestions_know_its_largest_c(toy, problem):
-    refused = npga.certify(problem, npga.Network.complete(4), npga.version("toy", c=1.2))
+    refused = npga.certify(problem, npga.Network.complete(4), npga.version("toy", c=2.2))
     assert refused.best is None
     assert any("c = 0.5" in line for line in refused.suggestions)
 

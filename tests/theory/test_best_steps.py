@@ -20,29 +20,38 @@ def searched(key, problem, network, name, theta_free):
 
     def delta(z):
         theta = z[3] if theta_free else 0.0
-        beta_most = 1 / s if name == "dlm" else 2 * problem.mu / problem.sigma**2
-        steps = npga.Steps(z[0] / l, z[1] * beta_most, z[2], theta)
+        beta_most = 2 / s if name == "dlm" else 2 * problem.mu / problem.sigma**2
+        steps = npga.Steps(z[0] / l, z[1] * beta_most, 10 ** z[2], theta)
         k = dense.constants(problem, network, name, steps)
-        if k.sigma_C >= 1:
-            return 1.0
-        bounds, value = dense.evaluate(key, k, steps)
+        if k.sigma_C >= (2 if key.endswith("+") else 1):
+            return 2.0
+        bounds, value = dense.evaluate(key, k, steps, times_beta=name == "dlm")
+        if not np.isfinite(value) or not bounds["gamma"] > 0:
+            return 2.0
         inside = steps.alpha < bounds["alpha"] and steps.beta <= bounds["beta"] and steps.gamma < bounds["gamma"]
-        return value if inside else 1.0 + max(0, steps.beta / bounds["beta"] - 1)
+        return value if inside else 1.0 + max(0, steps.beta / bounds["beta"] - 1, np.log(steps.gamma / bounds["gamma"]))
 
-    box = [(1e-4, 1.0), (1e-4, 1.0), (1e-5, 1.0), (0.0, 1.0)][: 4 if theta_free else 3]
+    box = [(1e-4, 1.0), (1e-4, 1.0), (-5, 0.5), (0.0, 1.0)][: 4 if theta_free else 3]
     return differential_evolution(delta, box, seed=0, popsize=12, maxiter=120, tol=1e-12).fun
 
 
 CASES = [
     ("1", "extra", "ball"),
+    ("1+", "extra", "ball"),
+    ("1+", "dlm", "ball"),
+    ("1+", "npga-ii", "ball"),
     ("1", "dlm", "ball"),
     ("2", "npga-ii", "ball"),
     ("3", "nids", "equality"),
+    ("3+", "npga-i", "equality"),
+    ("3+", "extra", "equality"),
+    ("3+", "dlm", "equality"),
     ("3", "dlm", "equality"),
     ("3", "diging", "equality"),
     ("4", "extra", "huber"),
     ("4", "dlm", "huber"),
     ("4+", "npga-i", "huber"),
+    ("4+", "diging", "huber"),
 ]
 
 
@@ -87,7 +96,7 @@ def test_the_best_of_the_theorems_is_proposed():
 def test_a_lone_agent_and_an_affine_h():
     agent = npga.Agent(A=np.eye(2), f=fn.SquaredNorm(1.0))
     lone = certify(npga.Problem([agent], fn.Equality([1.0, 2.0])), npga.Network.path(1), "extra")
-    assert [key for key, t in lone.theorems.items() if t.applies] == ["1", "2", "3"]
+    assert [key for key, t in lone.theorems.items() if t.applies] == ["1", "1+", "2", "3", "3+"]
     affine = npga.Problem([agent] * 3, fn.Linear([1.0, 2.0]))
     cert = certify(affine, npga.Network.ring(3), "nids")
     steps = cert.theorems["4+"].steps

@@ -58,7 +58,7 @@ def versions(as_json: JSON = False) -> None:
 
 
 def theorems_of(version: Version) -> list[str]:
-    """Theorems that cover the version on some problem; with a prime if only on W', with a star if incomplete."""
+    """Theorems that cover the version on some problem; with a prime if only on W'."""
     from npga.theory import certify
 
     network = Network.path(6)  # the smallest eigenvalue of its W is negative, as is common
@@ -67,7 +67,7 @@ def theorems_of(version: Version) -> list[str]:
         for problem in _examples():
             for key, theorem in certify(problem, place, version).theorems.items():
                 if theorem.applies:
-                    found.setdefault(key, key + mark + ("" if theorem.standing == "proved" else "*"))
+                    found.setdefault(key, key + mark)
     return [found[key] for key in sorted(found)]
 
 

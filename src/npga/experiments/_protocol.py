@@ -253,12 +253,9 @@ def _certified(place: Place, protocol: Protocol) -> tuple[str, Row, Result] | No
     return mixing, summary, result
 
 
-def _promise(certificate: Certificate) -> tuple[bool, float]:
-    """Complete proofs first, then the smallest rate."""
-    theorem = certificate.best
-    if theorem is None:
-        return True, 1.0
-    return theorem.standing != "proved", -theorem.gap
+def _promise(certificate: Certificate) -> float:
+    """The smallest rate first."""
+    return 1.0 if certificate.best is None else -certificate.best.gap
 
 
 def _work(row: Row) -> tuple[bool, int]:

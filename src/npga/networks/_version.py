@@ -104,7 +104,7 @@ class Version:
     formulas : sequence of three str, optional
         How to print B^2, C and D; generated from the coefficients by default.
     largest_c : float
-        Largest c of a table row that meets Assumption 4 (iii) with every mixing matrix.
+        Largest c of a table row with |D| <= 1 for every mixing matrix, as all theorems ask.
     tunes_c : bool
         Whether tuning may search the constant c of the table row of this name.
     chebyshev : int

@@ -6,32 +6,38 @@ theorem are monotone in all steps but alpha, so the four variables become one:
 * theta: every bound and every gap gets worse as theta grows, so theta = 0 unless the version prescribes it.
 * beta: the dual gap grows with beta (phi and psi are smallest eigenvalues of matrices that grow with beta, and so
   does q) and the primal gap does not contain it, so beta takes its bound. When the matrices contain beta (DLM),
-  phi, psi, s and u are all proportional to beta for fixed alpha, the consensus gap grows too, and along the best
-  gamma so does the dual gap of Theorem 1.
-* for a wanted gap r, gamma must be at least r/u; the dual gap does not grow with gamma, so gamma = r/u is best.
+  phi, psi, s and u are all proportional to beta for fixed alpha, and only the product gamma beta matters otherwise.
+* for a wanted gap r, gamma must be at least r/u; the dual gap does not grow with gamma, so gamma = r/u is best, or the
+  largest gamma that costs nothing, if that is larger.
 * the primal gap is concave in alpha and the dual gap grows with alpha, so the best alpha for a wanted r is the
   largest at which the primal gap is still r.
+* in 1+ and 3+ a larger beta makes A A^T heavier and C' = 2 C - f C^2 lighter. f is convex in beta, so the smallest
+  eigenvalue of their sum is concave in beta, and its maximum, where it comes before the bound, is found by a search.
 
 What is left is the largest r with dual gap(alpha(r), beta, gamma(r)) >= r. The left side falls and the right side
-grows with r: one root, found by Brent's method. Bounds that are not attained are approached to 1e-9.
+grows with r: one root, found by Brent's method. Bounds that are not attained are approached to 1e-9. Nothing here has
+units: scaling A, x, lam or the costs scales the steps and leaves the rate as it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from npga.steps import Steps
+from npga.theory._assumptions import Assumption
 from npga.theory._coverage import Coverage, Setup
 from npga.theory._problem_facts import ProblemFacts
-from npga.theory._theorems import PROVED, THEOREMS, Constants, Theorem
+from npga.theory._smallest_eigenvalue import Constants
+from npga.theory._theorems import THEOREMS, Theorem
 
 _INSIDE = 1.0 - 1e-9
 _NOTHING = -700.0  # stands for log 0
+_SEARCHED = 200  # largest np at which the matrix is decomposed for all steps that are tried
 _SMALLEST = 1e-30  # gaps below this fraction of what the primal and consensus terms allow are taken for none
 
 
@@ -45,21 +51,20 @@ def coverages(setup: Setup, steps: Steps | None) -> dict[str, Coverage]:
             continue
         # No steps are inside the bounds: say why, at steps that spoil nothing by themselves.
         fixed = setup.version.fixed
-        probe = Steps(
-            alpha=fixed.get("alpha", _harmless_alpha(setup)),
-            beta=setup.typical_beta(),
-            gamma=fixed.get("gamma", 1e-12),
-            theta=fixed.get("theta", 0.0),
-        )
+        alpha, theta = fixed.get("alpha", _harmless_alpha(setup)), fixed.get("theta", 0.0)
+        bound = setup.beta_bound(theorem, alpha, theta)
+        beta = fixed.get("beta", bound / 2.0 if 0.0 < bound < math.inf else setup.typical_beta())
+        probe = Steps(alpha=alpha, beta=beta, gamma=fixed.get("gamma", _harmless_gamma(setup)), theta=theta)
         coverage = setup.covered_by(theorem, probe)
         found[key] = coverage if coverage.applies else replace(coverage, steps=None)
     return found
 
 
 def best_of(found: dict[str, Coverage]) -> Coverage | None:
-    """The theorem with the best rate; a complete proof comes first."""
+    """The theorem with the best rate; among equals, up to rounding, the first."""
     covering = [coverage for coverage in found.values() if coverage.applies]
-    return max(covering, key=lambda c: (c.standing == PROVED, c.gap), default=None)
+    most = max((coverage.gap for coverage in covering), default=0.0)
+    return next((coverage for coverage in covering if coverage.gap >= _INSIDE * most), None)
 
 
 def _harmless_alpha(setup: Setup) -> float:
@@ -68,6 +73,12 @@ def _harmless_alpha(setup: Setup) -> float:
         return 1.0
     theta = setup.version.fixed.get("theta", 0.0)
     return 0.5 * min(theorem.alpha_bound(setup.problem, theta) for theorem in THEOREMS.values())
+
+
+def _harmless_gamma(setup: Setup) -> float:
+    """A gamma so small that it breaks no bound where there is one."""
+    facts = setup.at(setup.typical_beta()).facts
+    return 1e-12 / facts.sigma_B2 if facts is not None and facts.sigma_B2 > 0.0 else 1e-12
 
 
 def best_steps(setup: Setup, theorem: Theorem) -> Steps | None:
@@ -80,77 +91,88 @@ def best_steps(setup: Setup, theorem: Theorem) -> Steps | None:
     theorem
         What bounds them.
     """
-    fixed = setup.version.fixed
-    theta = fixed.get("theta", 0.0)
+    theta = setup.version.fixed.get("theta", 0.0)
     if not setup.quantitative or theta > theorem.largest_theta:
         return None
-    beta = fixed.get("beta", min(_admissible_beta(setup, theorem, theta), _unlimited(setup.problem)))
-    constants = setup.at(beta).constants if beta > 0.0 else None
-    if constants is None or not all(setup.at(beta).assumptions[key].holds for key in theorem.needs):
+    path = _Path(setup, theorem, theta)
+    beta = path.largest_beta(_harmless_alpha(setup))
+    assumptions = setup.at(beta).assumptions if beta > 0.0 else {}
+    if setup.at(1.0).facts is None or not all(assumptions.get(key, _MISSING).holds for key in theorem.needs):
         return None
-    path = _Path(theorem, constants, beta, theta)
-    gap = _largest_gap(path)
-    found = None if gap is None else path.steps(gap)
+    found = _optimum(path)
     return found if found is not None and setup.covered_by(theorem, found).applies else None
 
 
-def _admissible_beta(setup: Setup, theorem: Theorem, theta: float) -> float:
-    """The bound on beta, lowered until the matrices that contain beta meet the theorem's assumptions.
-
-    With B^2 = beta B', C = beta C' and joint eigenvalues b, c, d, the assumptions are affine in beta:
-    beta b <= 1 (4.iii), beta b <= 1 - d^2 (7), beta (b - d^2 c) <= 1 - d^2 (9).
-    """
-    bound = setup.beta_bound(theta)
-    if not setup.version.times_beta or setup.network.n == 1:
-        return bound
-    at_one = setup.at(1.0).facts
-    assert at_one is not None  # explicit matrices do not contain beta
-    cap = 1.0 / at_one.B2.high if at_one.B2.high > 0.0 else math.inf
-    if setup.version.family == "ATC":
-        # Halving ends: at beta = 0 the inequalities read D^2 <= I, and they are affine in beta.
-        beta = min(bound, cap)
-        for _ in range(60):
-            if all(setup.at(beta).assumptions[key].holds is not False for key in theorem.needs):
-                return beta
-            beta /= 2.0
-    return min(bound, cap)
-
-
-def _unlimited(problem: ProblemFacts) -> float:
-    """A beta that is as good as infinite where nothing bounds it (all A_i = 0)."""
-    return 1e6 * problem.n * max(problem.h_L if math.isfinite(problem.h_L) else 1.0, 1.0)
+_MISSING = Assumption("", "", None, 0.0, "")
 
 
 @dataclass(frozen=True)
 class _Path:
-    """The best steps for a wanted gap r, as a function of r."""
+    """The best steps for a wanted gap r, as functions of r; beta may be given."""
 
+    setup: Setup
     theorem: Theorem
-    constants: Constants
-    beta: float
     theta: float
+    beta: float | None = None
 
     @property
-    def largest_gamma(self) -> float:
-        """Largest gamma that may be tried."""
-        return self.constants.version.fixed.get("gamma", 1.0 if self.theorem.gamma_attained else _INSIDE)
+    def _fixed(self) -> Mapping[str, float]:
+        return self.setup.version.fixed
 
-    @property
-    def most(self) -> float:
-        """The largest gap that the primal and the consensus term allow."""
-        return min(self._primal[1], self.largest_gamma * self.constants.facts.least_B2)
+    def _constants(self, beta: float) -> Constants:
+        constants = self.setup.at(beta).constants
+        assert constants is not None  # asked before
+        return constants
 
     @cached_property
-    def _primal(self) -> tuple[Callable[[float], float], float]:
-        return _alpha(self.theorem, self.constants.problem, self.theta, self.constants.version.fixed.get("alpha"))
+    def primal(self) -> tuple[Callable[[float], float], float]:
+        """The largest alpha for a wanted gap, and the largest gap that the primal term allows."""
+        return _alpha(self.theorem, self.setup.problem, self.theta, self._fixed.get("alpha"))
 
     def steps(self, r: float) -> Steps:
-        """Beta at its bound, the largest alpha and the smallest gamma whose gaps are r."""
-        u = self.constants.facts.least_B2
-        # Where gamma does not enter the dual gap, the largest serves consensus best.
-        keep = self.theorem.gamma_free or "gamma" in self.constants.version.fixed or math.isinf(u)
-        gamma = self.largest_gamma if keep else min(r / u, self.largest_gamma)
-        return Steps(alpha=self._primal[0](r), beta=self.beta, gamma=gamma, theta=self.theta)
+        """The largest alpha and the smallest gamma whose gaps are r, and the best beta for them."""
+        alpha = self.primal[0](r)
+        most = self.largest_beta(alpha)
+        beta = self._best_beta(alpha, r, most) if self.beta is None else min(self.beta, most)
+        return Steps(alpha=alpha, beta=beta, gamma=self._gamma(r, beta), theta=self.theta)
+
+    def _gamma(self, r: float, beta: float) -> float:
+        constants = self._constants(beta)
+        u = constants.facts.least_B2
+        free = self.theorem.free_gamma(constants)
+        return self._fixed.get("gamma", 1.0 if math.isinf(u) else max(r / u, _INSIDE * free))
+
+    def largest_beta(self, alpha: float) -> float:
+        """The bound on beta, short of C = I where C contains beta; as good as infinite where A = 0."""
+        if "beta" in self._fixed:
+            return self._fixed["beta"]
+        bound = self.setup.beta_bound(self.theorem, alpha, self.theta)
+        facts = self.setup.at(1.0).facts
+        if self.setup.version.times_beta and facts is not None:
+            bound *= _INSIDE
+        if bound < math.inf:
+            return bound
+        l_h = self.setup.problem.h_L
+        return 1e6 * self.setup.problem.n * l_h if 0.0 < l_h < math.inf else 1.0
+
+    @cached_property
+    def trades(self) -> bool:
+        """Whether a smaller beta may contract more."""
+        facts = self.setup.at(1.0).facts
+        return self.theorem.beta_trades and "beta" not in self._fixed and facts is not None and not facts.C_is_zero
+
+    def _best_beta(self, alpha: float, r: float, most: float) -> float:
+        if not self.trades:
+            return most
+
+        def loss(log_beta: float) -> float:
+            beta = math.exp(log_beta)
+            tried = Steps(alpha=alpha, beta=beta, gamma=self._gamma(r, beta), theta=self.theta)
+            return -self.theorem.contraction(self._constants(beta), tried).value
+
+        top = math.log(most)
+        found = minimize_scalar(loss, bounds=(top + _NOTHING / 20.0, top), method="bounded", options={"xatol": 1e-7})
+        return most if loss(top) <= found.fun else math.exp(found.x)
 
     def excess(self, log_r: float) -> float:
         """Positive where the dual gap exceeds r, and nearly linear: both sides are nearly powers of r.
@@ -159,25 +181,43 @@ class _Path:
         """
         r = math.exp(log_r)
         tried = self.steps(r)
-        contraction = self.theorem.contraction(self.constants, tried).value
-        needed = r + self.theorem.norm_change(self.constants, tried.gamma) * (1.0 - r)
-        return math.log(contraction / needed) if contraction > 0.0 else _NOTHING
+        constants = self._constants(tried.beta)
+        contraction = self.theorem.contraction(constants, tried).value
+        paid = self.theorem.norm_change(constants, tried.gamma)
+        reached = tried.gamma * constants.facts.least_B2 >= _INSIDE * r
+        return (
+            math.log(contraction / (r + paid * (1.0 - r))) if reached and paid < 1.0 and contraction > 0.0 else _NOTHING
+        )
 
 
-def _largest_gap(path: _Path) -> float | None:
-    """The largest r that all three gaps reach, or None when there is none."""
-    if not path.most > 0.0:
+def _optimum(path: _Path) -> Steps | None:
+    """The steps with the largest gap, or None when no steps have a positive one.
+
+    In large set-ups what the quick bound on the eigenvalue promises comes first: it chooses beta where that is to be
+    chosen, and its gap is a lower bound on the true one, within a factor of ten or so.
+    """
+    most = path.primal[1]
+    if not most > 0.0:
         return None
-    high, low = math.log(path.most), math.log(path.most * _SMALLEST)
-    if path.constants.decompose:
-        # What the quick bound on the eigenvalue promises is a lower bound on r, within a factor of ten or so.
-        quick = _largest_gap(replace(path, constants=replace(path.constants, decompose=False)))
-        low = low if quick is None else math.log(quick) - 1e-6
-    if path.excess(high) >= 0.0:
-        return path.most
-    if path.excess(low) <= 0.0:
+    low = most * _SMALLEST
+    if path.setup.decompose and path.setup.problem.n * path.setup.problem.p > _SEARCHED:
+        quick = replace(path, setup=path.setup.quick)
+        found = _largest_gap(quick, low)
+        if found is not None:
+            low = found * (1.0 - 1e-6)
+            path = replace(path, beta=quick.steps(found).beta) if path.trades else path
+    gap = _largest_gap(path, low)
+    return None if gap is None else path.steps(gap)
+
+
+def _largest_gap(path: _Path, low: float) -> float | None:
+    """The largest r that all three gaps reach, or None when there is none above `low`."""
+    most = path.primal[1]
+    if path.excess(math.log(most)) >= 0.0:
+        return most
+    if path.excess(math.log(low)) <= 0.0:
         return None
-    return math.exp(brentq(path.excess, low, high, xtol=1e-9))
+    return math.exp(brentq(path.excess, math.log(low), math.log(most), xtol=1e-10) - 1e-9)
 
 
 def _alpha(

@@ -14,7 +14,6 @@ from npga.networks import Network, Version
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
 from npga.theory._coverage import Coverage, finite, steps_dict
-from npga.theory._theorems import OURS
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -38,9 +37,9 @@ class Certificate:
     assumptions
         The state of each numbered assumption, by its number: "1", "2", "3", "4.i" to "4.iv", "5" to "10".
     theorems
-        The state of each theorem, by its number: "1" to "4", and "4+", this project's own.
+        What each theorem says of the set-up, by its number: "1" to "4", and "1+", "3+" and "4+", which are ours.
     best
-        The theorem that applies with the best rate, complete proofs first; None when none applies.
+        The theorem that applies with the best rate; None when none applies.
     steps
         The steps examined; without given steps, those of `best`, or None.
     steps_given
@@ -60,7 +59,7 @@ class Certificate:
 
     @property
     def covered(self) -> bool:
-        """Whether a theorem applies, its proof complete or not."""
+        """Whether a theorem applies."""
         return self.best is not None
 
     def holds(self, number: int) -> bool:
@@ -78,8 +77,8 @@ class Certificate:
         rate = f"delta = 1 - {self.best.gap:.3g}" if self.best.gap < 1e-3 else f"delta = {self.best.rate:.6g}"
         weaker = "" if self.best.exact else " (eigenvalues bounded, not exact)"
         return (
-            f"{self.version.title}: linear convergence by Theorem {self.best.key} ({_credit(self.best)}), "
-            f"{rate}, about {self.best.iterations(1e-6):,} iterations for six digits{weaker}"
+            f"{self.version.title}: linear convergence by Theorem {self.best.key} ({self.best.standing}), "
+            f"{rate}, at most {self.best.iterations(1e-6):,} iterations for six digits{weaker}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,11 +116,6 @@ class Certificate:
         return _latex(self)
 
 
-def _credit(coverage: Coverage) -> str:
-    """Standing of a theorem, and that it is ours where it is."""
-    return f"{coverage.standing}, ours" if coverage.source == OURS else coverage.standing
-
-
 def _refusal(certificate: Certificate) -> str:
     """Why no theorem applies, in one line: the reason of the theorem that lacks the fewest assumptions."""
     state = certificate.assumptions
@@ -151,7 +145,7 @@ def _theorem_rows(certificate: Certificate) -> list[Row]:
         (
             t.key,
             _APPLIES[t.applies],
-            _credit(t),
+            t.standing,
             *(_number(t.bounds[name]) for name in ("alpha", "beta", "gamma")),
             _number(t.gap),
             f"{t.iterations(1e-6):,}" if t.applies else "",
@@ -165,9 +159,10 @@ def _steps_line(certificate: Certificate) -> str:
     """The steps that were examined."""
     if certificate.steps is None:
         return "steps: none are inside the bounds of a theorem"
-    s = certificate.steps
     origin = "given" if certificate.steps_given else "minimise the rate"
-    return f"steps ({origin}): alpha = {s.alpha:.6g}, beta = {s.beta:.6g}, gamma = {s.gamma:.6g}, theta = {s.theta:g}"
+    # All digits: a bound that is attained must not be passed when the numbers are typed in again.
+    numbers = ", ".join(f"{name} = {value!r}" for name, value in steps_dict(certificate.steps).items())
+    return f"steps ({origin}): {numbers}"
 
 
 def _text(certificate: Certificate) -> str:
@@ -181,7 +176,7 @@ def _text(certificate: Certificate) -> str:
     ]
     parts += _table(_THEOREMS, _theorem_rows(certificate))
     parts.append(
-        "iterations: until the bound on |x - x*| has shrunk by 1e-6; 4+ is this project's own and allows gamma = 1"
+        "iterations: until |x - x*| is at most 1e-6 times the error of the start, constant included (docs/theory)"
     )
     parts += [f"what would help: {suggestion}" for suggestion in certificate.suggestions]
     return "\n".join(parts)
@@ -231,11 +226,15 @@ def _latex(certificate: Certificate) -> str:
     return "\n".join([*lines, r"\end{array}$$"])
 
 
-def _number(value: float) -> str:
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{_number(min(value))} to {_number(max(value))}"
     return "" if math.isnan(value) or math.isinf(value) else f"{value:.4g}"
 
 
-def _tex(value: float) -> str:
+def _tex(value: Any) -> str:
+    if isinstance(value, tuple):
+        return rf"{_tex(min(value))} \text{{ to }} {_tex(max(value))}"
     if math.isnan(value):
         return r"\text{--}"
     if math.isinf(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from npga.problem import Problem
 from npga.steps import Steps, with_fixed
 from npga.theory._best_steps import best_of, coverages
 from npga.theory._certificate import Certificate
-from npga.theory._coverage import Setup
+from npga.theory._coverage import Coverage, Setup
 from npga.theory._problem_facts import problem_facts
 from npga.theory._suggestions import suggestions
 
@@ -55,7 +56,7 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
     >>> agents = [npga.Agent(A=np.eye(2), f=fn.SquaredNorm(1.0)) for _ in range(4)]
     >>> cert = certify(npga.Problem(agents, fn.Equality([1.0, 2.0])), npga.Network.ring(4), "nids")
     >>> cert.best.key, round(cert.best.rate, 3)
-    ('3', 0.756)
+    ('3', 0.75)
     """
     chosen = find_version(version)
     if not isinstance(problem, Problem):
@@ -63,8 +64,9 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
     problem.expect(network)
     given = None if steps is None else with_fixed(_read(steps), chosen.fixed, chosen.name)
     # A Chebyshev polynomial of W is the mixing matrix of another network, and the theorems are about that one.
-    setup = Setup(problem_facts(problem), chosen.mixed(network), chosen.plain)
-    theorems = coverages(setup, given)
+    mixed, plain = chosen.mixed(network), chosen.plain
+    setup, common = _setup(problem, mixed, plain, given)
+    theorems = {key: _undo(found, given) for key, found in coverages(setup, common).items()}
     best = best_of(theorems)
     used = given if given is not None else None if best is None else best.steps
     return Certificate(
@@ -75,13 +77,36 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
         best=best,
         steps=used,
         steps_given=given is not None,
-        suggestions=() if best is not None else suggestions(problem, setup, given),
+        suggestions=() if best is not None else suggestions(problem, mixed, plain, given),
     )
+
+
+def _setup(problem: Problem, network: Network, version: Version, given: Steps | None) -> tuple[Setup, Steps | None]:
+    """What is examined, and the steps with one alpha for all.
+
+    With an alpha_i for each agent, let alpha be the largest of them, s_i^2 = alpha_i/alpha and x_i = s_i x_i'. Then
+    x_i' takes the step alpha on f_i(s_i .), g_i(s_i .) and s_i A_i, and lam, v and y are what they were.
+    """
+    if given is None or not isinstance(given.alpha, tuple):
+        return Setup(problem_facts(problem), network, version), given
+    own = given.per_agent(problem.n)
+    alpha = max(own)
+    return Setup(problem_facts(problem, [math.sqrt(a / alpha) for a in own]), network, version), replace(
+        given, alpha=alpha
+    )
+
+
+def _undo(found: Coverage, given: Steps | None) -> Coverage:
+    """What was found for one alpha, in terms of the alphas that were given."""
+    if given is None or not isinstance(given.alpha, tuple) or found.steps is None:
+        return found
+    factor = found.bounds["alpha"] / found.steps.alpha
+    return replace(found, steps=given, bounds=found.bounds | {"alpha": tuple(factor * a for a in given.alpha)})
 
 
 def _read(steps: StepSizes) -> Steps:
     if isinstance(steps, Steps):
-        return replace(steps, alpha=steps.single_alpha("certify"))
+        return steps
     try:
         return Steps(alpha=steps.alpha, beta=steps.beta, gamma=steps.gamma, theta=steps.theta)
     except AttributeError:

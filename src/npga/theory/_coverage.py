@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption, check_assumptions
-from npga.theory._network_facts import Entry, MatrixFacts, matrix_facts, smallest_entry
+from npga.theory._network_facts import MatrixFacts, matrix_facts
 from npga.theory._problem_facts import ProblemFacts
-from npga.theory._theorems import Constants, Gaps, Theorem, beta_bound
+from npga.theory._smallest_eigenvalue import Constants, Eigenvalue, Joined
+from npga.theory._theorems import Gaps, Theorem
 
 _NO_STEPS = {"alpha": 0.0, "beta": 0.0, "gamma": 0.0}
 
@@ -24,16 +26,20 @@ class Coverage:
     Attributes
     ----------
     theorem
-        The theorem: its number `key`, the assumptions that it `needs`, its `source`, its formulas.
+        The theorem: its number `key`, the assumptions that it `needs`, its formulas.
     applies
         True, False, or None when an assumption cannot be told.
     standing
-        "proved", or "proof incomplete" (Theorems 4 and 4+ with theta > 0 and g != 0).
+        Whose proof it is: "paper", or "ours: proof in docs/theory".
     bounds
-        Upper bounds on alpha (not attained), beta (attained) and gamma (not attained, except in "4+"), at the theta
-        and, where they depend on them, at the alpha and beta of `steps`. All 0 when no step is allowed.
+        Upper bounds on alpha (not attained), beta (attained) and gamma (not attained), at the theta and, where they
+        depend on them, at the alpha and beta of `steps`. All 0 when no step is allowed. Where each agent has an alpha
+        of its own, the bound on alpha is one for each agent too: theirs, scaled together.
     gap
         1 - delta, without cancellation; nan unless the theorem applies.
+    constant
+        The number K with |x_k - x*| <= K delta^(k/2) |xi_0|, where xi_0 is the error of the start in the norm
+        |xi|^2 = |x - x*|^2 + (alpha/beta) |lam - lam*|^2 + (alpha/(beta gamma)) |y - y*|^2, z = B y.
     exact
         Whether eigenvalues are exact; otherwise they are bounds, on the side that makes the promise weaker.
     steps
@@ -45,8 +51,9 @@ class Coverage:
     theorem: Theorem
     applies: bool | None
     standing: str
-    bounds: dict[str, float] = field(default_factory=lambda: dict(_NO_STEPS))
+    bounds: dict[str, Any] = field(default_factory=lambda: dict(_NO_STEPS))
     gap: float = math.nan
+    constant: float = math.nan
     exact: bool = True
     steps: Steps | None = None
     reason: str = ""
@@ -57,36 +64,33 @@ class Coverage:
         return self.theorem.key
 
     @property
-    def source(self) -> str:
-        """Whose theorem it is: the paper's, or this project's own."""
-        return self.theorem.source
-
-    @property
     def rate(self) -> float:
         """The number delta with |x_k - x*|^2 = O(delta^k); nan unless the theorem applies."""
         return 1.0 - self.gap
 
     def iterations(self, accuracy: float) -> int:
-        """Iterations after which the bound on |x_k - x*| has shrunk by the factor `accuracy`.
+        """Iterations after which |x_k - x*| <= accuracy |xi_0| is sure: the least k with K delta^(k/2) <= accuracy.
 
-        The least k with delta^(k/2) <= accuracy. The constant in front, which depends on the start, is left out.
+        `constant` says what K and xi_0 are.
         """
         if not 0.0 < accuracy < 1.0:
             raise InputError(f"accuracy = {accuracy!r} arrived; expected a factor between 0 and 1, such as 1e-6")
         if not self.applies:
             raise InputError(f"Theorem {self.key} does not apply, so it predicts nothing: {self.reason}")
-        return max(math.ceil(2.0 * math.log(accuracy) / math.log1p(-self.gap)), 1) if self.gap < 1.0 else 1
+        if self.gap >= 1.0:
+            return 1
+        return max(math.ceil(2.0 * math.log(accuracy / self.constant) / math.log1p(-self.gap)), 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text; None for what is not a finite number."""
         return {
             "applies": self.applies,
             "standing": self.standing,
-            "source": self.source,
             "needs": list(self.theorem.needs),
             "bounds": {name: finite(value) for name, value in self.bounds.items()},
             "rate": finite(self.rate),
             "gap": finite(self.gap),
+            "constant": finite(self.constant),
             "exact": self.exact,
             "iterations_to_1e-6": self.iterations(1e-6) if self.applies else None,
             "steps": None if self.steps is None else steps_dict(self.steps),
@@ -94,22 +98,31 @@ class Coverage:
         }
 
 
-def finite(value: float) -> float | None:
-    """The number, or None if it is infinite or undefined: JSON has no word for these."""
+def finite(value: Any) -> Any:
+    """The number, or None if it is infinite or undefined: JSON has no word for these. A list for several."""
+    if isinstance(value, tuple):
+        return [finite(entry) for entry in value]
     return value if math.isfinite(value) else None
 
 
-def steps_dict(steps: Steps) -> dict[str, float]:
-    """The four numbers by name."""
-    return {"alpha": steps.alpha, "beta": steps.beta, "gamma": steps.gamma, "theta": steps.theta}
+def steps_dict(steps: Steps) -> dict[str, Any]:
+    """The four steps by name; a list where each agent has an alpha of its own."""
+    return {"alpha": finite(steps.alpha), "beta": steps.beta, "gamma": steps.gamma, "theta": steps.theta}
 
 
-class _AtBeta(NamedTuple):
-    """Everything that depends on beta where the matrices contain it."""
+@dataclass(frozen=True)
+class _AtBeta:
+    """Everything that depends on beta where the matrices contain it; None where the spectra are unknown."""
 
+    setup: Setup
     facts: MatrixFacts | None
-    assumptions: dict[str, Assumption]
     constants: Constants | None
+
+    @cached_property
+    def assumptions(self) -> dict[str, Assumption]:
+        """The state of each assumption."""
+        setup = self.setup
+        return check_assumptions(setup.problem, setup.network, self.facts, setup.version.basis)
 
 
 @dataclass(frozen=True)
@@ -126,50 +139,50 @@ class Setup:
     version: Version
     decompose: bool = True
     _known: dict[float, _AtBeta] = field(default_factory=dict)
-    _entry: list[Entry] = field(default_factory=list)
 
     def at(self, beta: float) -> _AtBeta:
-        """Spectra of the network matrices, assumptions, and constants of the formulas (None if spectra are unknown)."""
+        """Spectra of the network matrices, assumptions, and constants of the formulas."""
         key = beta if self.version.times_beta else 1.0
         if key not in self._known:
-            if not self._entry:
-                self._entry.append(smallest_entry(self.network, self.version))
-            facts = matrix_facts(self.network, self.version, key, self._entry[0])
-            assumptions = check_assumptions(self.problem, self.network, facts, self.version.basis)
+            facts = matrix_facts(self.network, self.version, key)
             constants = None
             if facts is not None:
-                constants = Constants(self.problem, self.network, self.version, key, facts, self.decompose)
-            self._known[key] = _AtBeta(facts, assumptions, constants)
+                constants = Constants(self.problem, facts, self._joined, key)
+            self._known[key] = _AtBeta(self, facts, constants)
         return self._known[key]
+
+    @cached_property
+    def _joined(self) -> Joined:
+        return Joined(self.problem, self.network, self.version, self.decompose)
+
+    @cached_property
+    def quick(self) -> Setup:
+        """The same without decompositions of np x np matrices."""
+        return replace(self, decompose=False, _known={})
 
     @property
     def quantitative(self) -> bool:
         """Whether f has the constants without which every bound is zero."""
         return self.problem.mu > 0.0 and self.problem.l < math.inf
 
-    def beta_bound(self, theta: float) -> float:
-        """Upper bound on beta in all theorems; 0 when there is none."""
+    def beta_bound(self, theorem: Theorem, alpha: float, theta: float) -> float:
+        """Upper bound on beta; 0 when there is none."""
         facts = self.at(1.0).facts
         if facts is None or not self.quantitative:
             return 0.0
-        return beta_bound(self.problem, facts.sigma_C, theta, self.version.times_beta)
+        return theorem.beta_bound(self.problem, facts.sigma_C, self.version.times_beta, alpha, theta)
 
     def typical_beta(self) -> float:
         """A beta at which to read assumptions about matrices that contain it, when no steps decide it."""
-        fixed = self.version.fixed.get("beta")
-        if fixed is not None:
-            return fixed
-        bound = self.beta_bound(self.version.fixed.get("theta", 0.0))
-        if 0.0 < bound < math.inf or not self.version.times_beta:
-            return bound if 0.0 < bound < math.inf else 1.0
         facts = self.at(1.0).facts
-        assert facts is not None  # explicit matrices do not contain beta
-        top = max(facts.sigma_C, facts.sigma_B2)
-        return 0.5 / top if top > 0.0 else 1.0
+        if facts is None or not self.version.times_beta:
+            return self.version.fixed.get("beta", 1.0)
+        top = facts.sigma_C + (self.problem.sigma**2 / self.problem.mu if self.problem.mu > 0.0 else facts.sigma_C)
+        return self.version.fixed.get("beta", 0.5 / top if top > 0.0 else 1.0)
 
     def covered_by(self, theorem: Theorem, steps: Steps) -> Coverage:
         """Whether the theorem covers these steps, with its bounds and its rate."""
-        _, assumptions, constants = self.at(steps.beta)
+        assumptions, constants = self.at(steps.beta).assumptions, self.at(steps.beta).constants
         needs = {key: assumptions[key].holds for key in theorem.needs}
         # What fails comes before what is unknown; None sorts after False by this key.
         unmet = sorted((key for key, holds in needs.items() if not holds), key=lambda key: needs[key] is None)
@@ -177,8 +190,11 @@ class Setup:
         standing = theorem.standing(self.problem, steps.theta)
         if constants is None or not self.quantitative:
             return Coverage(theorem, False if False in needs.values() else None, standing, reason="; ".join(missing))
-        place = _compare(theorem, constants, steps, self.beta_bound(steps.theta))
-        gaps = theorem.gaps(constants, steps)
+        contraction = theorem.contraction(constants, steps)
+        place = _compare(theorem, constants, steps, self.beta_bound(theorem, steps.alpha, steps.theta), contraction)
+        gaps = theorem.gaps(constants, steps, contraction)
+        if not gaps.least > 0.0 and not (place.outside or place.uncertain):
+            (place.outside if gaps.exact else place.uncertain).append("one of the three terms does not shrink")
         verdict: bool | None = None if missing or place.uncertain else True
         if False in needs.values() or place.outside:
             verdict = False
@@ -188,6 +204,7 @@ class Setup:
             standing,
             bounds=place.bounds,
             gap=gaps.least if verdict else math.nan,
+            constant=theorem.constant(constants, steps, gaps.least) if verdict else math.nan,
             exact=gaps.exact,
             steps=steps,
             reason="; ".join(missing or [*place.outside, *place.uncertain]) or _what_limits(gaps),
@@ -202,8 +219,10 @@ class _Place(NamedTuple):
     bounds: dict[str, float]
 
 
-def _compare(theorem: Theorem, constants: Constants, steps: Steps, largest_beta: float) -> _Place:
-    gamma = theorem.gamma_bound(constants, steps)
+def _compare(
+    theorem: Theorem, constants: Constants, steps: Steps, largest_beta: float, contraction: Eigenvalue
+) -> _Place:
+    gamma = theorem.gamma_bound(constants, steps, contraction)
     bounds = {
         "alpha": theorem.alpha_bound(constants.problem, steps.theta),
         "beta": largest_beta,
@@ -219,9 +238,9 @@ def _compare(theorem: Theorem, constants: Constants, steps: Steps, largest_beta:
         known = constants.facts.C.exact or constants.facts.C_is_zero
         sentence = f"beta = {steps.beta:.6g} is above its bound {bounds['beta']:.6g}"
         (outside if known else uncertain).append(sentence if known else f"{sentence}, which is a lower bound on it")
-    if steps.gamma > gamma.value or (steps.gamma == gamma.value and not theorem.gamma_attained):
+    if steps.gamma >= gamma.value:
         sentence = f"gamma = {steps.gamma:.6g} is not below its bound {gamma.value:.6g}"
-        known = gamma.exact or steps.gamma >= 1.0
+        known = gamma.exact
         (outside if known else uncertain).append(sentence if known else f"{sentence}, which is a lower bound on it")
     return _Place(outside, uncertain, bounds)
 

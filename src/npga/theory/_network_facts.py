@@ -1,21 +1,28 @@
 """What the theorems need to know about the network matrices B^2, C and D.
 
-B^2, C, D and the gaps of Assumptions 7 and 9 are polynomials in one matrix K (I - W, or the Laplacian), so their
-eigenvalues off the vector of ones are the values of the polynomials at the eigenvalues k of K off the vector of
-ones. Up to a few thousand agents all k are known. Beyond that only the extreme ones are, and the range over the
-whole interval between them is a rigorous enclosure: a polynomial of low degree takes its extremes at the ends or
-where its derivative vanishes. Explicit matrices are decomposed.
+B^2, C and D are polynomials in one matrix K (I - W, or the Laplacian), so their eigenvalues off the vector of ones are
+the values of the polynomials at the eigenvalues k of K off the vector of ones. Up to a few thousand agents all k are
+known. Beyond that only the extreme ones are, and the range over the whole interval between them is a rigorous
+enclosure: a polynomial of low degree takes its extremes at the ends or where its derivative vanishes. Explicit
+matrices are decomposed.
+
+All conditions of the theorems that join the three matrices read, off the vector of ones,
+
+    gamma B^2  <=  I - D (m I - C') D,      C' = e C - f C^2,      with numbers m <= 1 and e, f >= 0,
+
+and so do the prices that they pay, which is why `Modes` answers three questions about this inequality: the largest
+gamma, what is left over at a given gamma, and the largest m for C' = 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy.linalg import eigh
 
 from npga.networks import MatrixVersion, Network, Version
 
@@ -23,18 +30,36 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 Polynomial: TypeAlias = tuple[Fraction, ...]
 
 ALL_EIGENVALUES = 3000  # up to here all eigenvalues are computed, beyond it the extreme ones
-_EXPLICIT_ERROR = 1e-12  # rounding of a dense eigenvalue of a matrix of norm about one and 3000 rows
+_EXPLICIT_ERROR = 1e-12  # rounding of a dense eigenvalue of a matrix of 3000 rows, relative to its norm
 # Eigenvalues of K from LAPACK are right up to a small multiple of eps |K|; Lanczos stops at 1e-11 |K|.
-_DENSE_ERROR, _LANCZOS_ERROR = 16.0 * np.finfo(float).eps, 1e-10
+_DENSE_ERROR, _LANCZOS_ERROR = 16.0 * float(np.finfo(float).eps), 1e-10
+_HALVINGS = 50
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Smallest entry of D and where it is; None where D is too large to form and its sign cannot be told."""
+class Enclosed(NamedTuple):
+    """A largest number: a lower bound on it, its value at the known eigenvalues, and the one responsible (or nan)."""
 
-    value: float | None
-    row: int = 0
-    column: int = 0
+    value: float
+    seen: float
+    at: float = np.nan
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bound is the number itself."""
+        return self.value == self.seen
+
+
+class Modes(Protocol):
+    """The inequality gamma B^2 <= I - D (m I - e C + f C^2) D off the vector of ones."""
+
+    def largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
+        """The largest gamma for which it holds; 0 if there is none, infinite for a lone agent."""
+
+    def slack(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> float:
+        """Smallest eigenvalue of the right side less the left, or a lower bound on it."""
+
+    def norm_change(self, gamma: float) -> float:
+        """1 - w, where w <= 1 is the largest number with w D^2 <= I - gamma B^2; 1 if there is no positive one."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +70,17 @@ class MatrixFacts:
     ----------
     B2, C, D
         Ranges of their eigenvalues.
-    gap7, gap9
-        Ranges of the eigenvalues of I - B^2 - D^2 and of I - B^2 - D (I - C) D.
     C_is_zero
         Whether C = 0.
-    entry
-        Smallest entry of D.
+    modes
+        How the three go together.
     """
 
     B2: Range
     C: Range
     D: Range
-    gap7: Range
-    gap9: Range
     C_is_zero: bool
-    entry: Entry
+    modes: Modes
 
     @property
     def sigma_C(self) -> float:
@@ -82,32 +103,22 @@ class MatrixFacts:
         return max(self.D.high, -self.D.low, 0.0)
 
 
-def matrix_facts(network: Network, version: Version, beta: float, entry: Entry | None = None) -> MatrixFacts | None:
+def matrix_facts(network: Network, version: Version, beta: float) -> MatrixFacts | None:
     """Facts about B^2, C and D on this network, or None when they cannot be had (explicit matrices, n > 3000).
 
-    Parameters
-    ----------
-    network, version, beta
-        Where the matrices come from; beta matters only to versions whose matrices contain it.
-    entry
-        Smallest entry of D, if it is known already: D never contains beta.
+    `beta` matters only to versions whose matrices contain it.
     """
-    entry = smallest_entry(network, version) if entry is None else entry
     if isinstance(version, MatrixVersion):
-        return _explicit(network, version, entry) if network.n <= ALL_EIGENVALUES else None
+        return _explicit(network, version) if network.n <= ALL_EIGENVALUES else None
     spectrum = _spectrum(network, version.basis)
     b, c, d = (exact(part) for part in version.kernel_polynomials(beta))
-    one = exact((1.0,))
-    d_squared = times(d, d)
-    room = minus(one, b)
+    parts = (b, c, times(d, d), minus(exact((1.0,)), times(d, d)))
     return MatrixFacts(
         B2=spectrum.range(b),
         C=spectrum.range(c),
         D=spectrum.range(d),
-        gap7=spectrum.range(minus(room, d_squared)),
-        gap9=spectrum.range(minus(room, times(d_squared, minus(one, c)))),
         C_is_zero=not any(c),
-        entry=entry,
+        modes=_KnownModes(spectrum, *parts) if spectrum.complete else _IntervalModes(spectrum, *parts),
     )
 
 
@@ -125,19 +136,115 @@ def _spectrum(network: Network, basis: str) -> Spectrum:
     return Spectrum(np.array(ends), False, basis)
 
 
-def _explicit(network: Network, version: MatrixVersion, entry: Entry) -> MatrixFacts:
+class _KnownModes:
+    """All joint eigenvalues b, c, d are known: the inequality is gamma b <= 1 - d^2 (m - e c + f c^2)."""
+
+    def __init__(self, spectrum: Spectrum, b: Polynomial, c: Polynomial, d2: Polynomial, rest: Polynomial) -> None:
+        k = spectrum.known
+        self._spectrum = spectrum
+        self._b, self._d2, self._rest = (evaluate(part, k) for part in (b, d2, rest))
+        self._d2c, self._d2c2 = (evaluate(times(d2, part), k) for part in (c, times(c, c)))
+
+    def _right(self, m: float, e: float = 0.0, f: float = 0.0) -> FloatArray:
+        return self._rest + (1.0 - m) * self._d2 + e * self._d2c - f * self._d2c2
+
+    def largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
+        if not self._b.size:
+            return Enclosed(np.inf, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.where(self._b > 0.0, self._right(m, e, f) / self._b, 0.0)
+        least = int(np.argmin(ratios))
+        value = max(float(ratios[least]), 0.0)
+        return Enclosed(value, value, self._spectrum.name(float(self._spectrum.known[least])))
+
+    def slack(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> float:
+        return float(np.min(self._right(m, e, f) - gamma * self._b, initial=np.inf))
+
+    def norm_change(self, gamma: float) -> float:
+        # w d^2 <= 1 - gamma b, so 1 - w is (gamma b - (1 - d^2))/d^2 where that is positive.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            prices = (gamma * self._b - self._rest) / self._d2
+        prices = np.where(self._d2 > 0.0, prices, np.where(gamma * self._b > 1.0, 1.0, 0.0))
+        return float(np.clip(np.max(prices, initial=0.0), 0.0, 1.0))
+
+
+class _IntervalModes:
+    """Only the ends of the spectrum of K are known: every polynomial is bounded over the interval between them."""
+
+    def __init__(self, spectrum: Spectrum, b: Polynomial, c: Polynomial, d2: Polynomial, rest: Polynomial) -> None:
+        self._spectrum, self._b, self._d2, self._rest = spectrum, b, d2, rest
+        self._d2c, self._d2c2 = times(d2, c), times(d2, times(c, c))
+        self._ends = _KnownModes(spectrum, b, c, d2, rest)
+        self._top = 1.0 / max(spectrum.range(b).high, np.finfo(float).tiny)
+
+    def _left_over(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> Polynomial:
+        one = self._rest
+        for factor, part in ((1.0 - m, self._d2), (e, self._d2c), (-f, self._d2c2), (-gamma, self._b)):
+            one = minus(one, tuple(-Fraction(factor) * x for x in part))
+        return one
+
+    def largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
+        seen = self._ends.largest_gamma(m, e, f)
+        low, high = 0.0, max(seen.value, self._top)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            # Divided by k, which is positive, so that what vanishes with k does not drown in rounding.
+            divided = self._left_over(middle, m, e, f)
+            holds = self._spectrum.range(divided[1:] if divided[0] == 0 and len(divided) > 1 else divided).low >= 0.0
+            low, high = (middle, high) if holds else (low, middle)
+        return Enclosed(min(low, seen.value), seen.value, seen.at)
+
+    def slack(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> float:
+        return self._spectrum.range(self._left_over(gamma, m, e, f)).low
+
+    def norm_change(self, gamma: float) -> float:
+        low, high = 0.0, 1.0
+        if self.largest_gamma(1.0).value >= gamma:
+            return 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            holds = self.slack(gamma, 1.0 - middle) >= 0.0
+            low, high = (low, middle) if holds else (middle, high)
+        return high
+
+
+class _ExplicitModes:
+    """Matrices that need not commute, on a basis of the vectors orthogonal to ones."""
+
+    def __init__(self, B2: FloatArray, C: FloatArray, D: FloatArray) -> None:
+        n = len(B2)
+        basis = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
+        parts = (B2, D @ D, D @ C @ D, D @ C @ C @ D)
+        self._b, self._d2, self._dcd, self._dc2d = (basis.T @ part @ basis for part in parts)
+        self._one = np.eye(n - 1)
+
+    def _right(self, m: float, e: float = 0.0, f: float = 0.0) -> FloatArray:
+        return np.asarray(self._one - m * self._d2 + e * self._dcd - f * self._dc2d)
+
+    def largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
+        if not self._one.size:
+            return Enclosed(np.inf, np.inf)
+        right = self._right(m, e, f)
+        if np.linalg.eigvalsh(right)[0] <= _EXPLICIT_ERROR:
+            return Enclosed(0.0, 0.0)
+        value = 1.0 / max(float(eigh(self._b, right, eigvals_only=True)[-1]), np.finfo(float).tiny)
+        return Enclosed(value, value)
+
+    def slack(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> float:
+        return float(np.linalg.eigvalsh(self._right(m, e, f) - gamma * self._b)[0]) if self._one.size else np.inf
+
+    def norm_change(self, gamma: float) -> float:
+        if not self._one.size:
+            return 0.0
+        norm = self._one - gamma * self._b
+        if np.linalg.eigvalsh(norm)[0] <= _EXPLICIT_ERROR:
+            return 1.0 if np.linalg.eigvalsh(self._right(1.0) - gamma * self._b)[0] < -_EXPLICIT_ERROR else 0.0
+        return max(1.0 - 1.0 / max(float(eigh(self._d2, norm, eigvals_only=True)[-1]), 1.0), 0.0)
+
+
+def _explicit(network: Network, version: MatrixVersion) -> MatrixFacts:
     B2, C, D = (matrix.toarray() for matrix in version.matrices(network))
-    identity = np.eye(network.n)
-    room = identity - B2
-    return MatrixFacts(
-        B2=_range(B2),
-        C=_range(C),
-        D=_range(D),
-        gap7=_range(room - D @ D),
-        gap9=_range(room - D @ (identity - C) @ D),
-        C_is_zero=not C.any(),
-        entry=entry,
-    )
+    return MatrixFacts(B2=_range(B2), C=_range(C), D=_range(D), C_is_zero=not C.any(), modes=_ExplicitModes(B2, C, D))
 
 
 def _range(matrix: FloatArray) -> Range:
@@ -145,28 +252,11 @@ def _range(matrix: FloatArray) -> Range:
     n = len(matrix)
     if n == 1:
         return EMPTY
-    top = 2.0 * float(np.abs(matrix).sum(axis=1).max()) + 1.0
+    top = 2.0 * float(np.abs(matrix).sum(axis=1).max())
     # Above Gershgorin's bound the vector of ones owns the last eigenvalue.
     values = np.linalg.eigvalsh((matrix + matrix.T) / 2.0 + top / n)[:-1]
     low, high = float(values[0]), float(values[-1])
-    return Range(
-        low, high, low, high, float(np.abs(values).min()), error=_EXPLICIT_ERROR * max(1.0, abs(low), abs(high))
-    )
-
-
-def smallest_entry(network: Network, version: Version) -> Entry:
-    """Smallest entry of D: read off the matrix, or, for large networks, its sign off the coefficients."""
-    if network.n <= ALL_EIGENVALUES or version.family == "CTA" or isinstance(version, MatrixVersion):
-        # Any beta will do: D does not contain it.
-        D = sparse.coo_array(version.matrices(network, beta=1.0).D)
-        worst = int(np.argmin(D.data)) if D.nnz else 0
-        if D.nnz and (D.data[worst] < 0.0 or D.nnz == network.n**2):
-            return Entry(float(D.data[worst]), int(D.row[worst]), int(D.col[worst]))
-        return Entry(0.0)
-    nonnegative = bool(np.all(network.weights >= 0.0)) and float(network.W.diagonal().min()) >= 0.0
-    if nonnegative and version.basis == "W" and all(value >= 0.0 for value in version.D):
-        return Entry(0.0)
-    return Entry(None)
+    return Range(low, high, low, high, float(np.abs(values).min()), error=_EXPLICIT_ERROR * top)
 
 
 @dataclass(frozen=True)
@@ -228,14 +318,14 @@ class Spectrum:
         """Range of a polynomial, coefficients lowest first, with the eigenvalues of W or L responsible."""
         if not self.known.size:
             return EMPTY
-        values = _evaluate(polynomial, self.known)
+        values = evaluate(polynomial, self.known)
         points, all_values = self.known, values
         if not self.complete:
             # The ends themselves are known up to the accuracy of Lanczos: move them outwards by that much.
             slack = _LANCZOS_ERROR * float(self.known[-1])
             ends = np.array([max(float(self.known[0]) - slack, 0.0), float(self.known[-1]) + slack])
             points = np.concatenate([ends, _critical(polynomial, *ends)])
-            all_values = _evaluate(polynomial, points)
+            all_values = evaluate(polynomial, points)
         lowest, highest = int(np.argmin(all_values)), int(np.argmax(all_values))
         return Range(
             low=float(all_values[lowest]),
@@ -243,12 +333,13 @@ class Spectrum:
             seen_low=float(values.min()),
             seen_high=float(values.max()),
             nearest=float(np.abs(values).min()),
-            at_low=self._name(points[lowest]),
-            at_high=self._name(points[highest]),
+            at_low=self.name(points[lowest]),
+            at_high=self.name(points[highest]),
             error=self._error(polynomial, max(abs(points[lowest]), abs(points[highest]))),
         )
 
-    def _name(self, k: float) -> float:
+    def name(self, k: float) -> float:
+        """The eigenvalue of W or L that belongs to the eigenvalue k of K."""
         return float(1.0 - k if self.basis == "W" else k)
 
     def _error(self, polynomial: Polynomial, k: float) -> float:
@@ -287,7 +378,8 @@ def _trim(coefficients: list[Fraction]) -> Polynomial:
     return tuple(coefficients)
 
 
-def _evaluate(polynomial: Polynomial, k: FloatArray) -> FloatArray:
+def evaluate(polynomial: Polynomial, k: FloatArray) -> FloatArray:
+    """Values of a polynomial, coefficients lowest first."""
     return np.asarray(np.polynomial.polynomial.polyval(k, [float(c) for c in polynomial]), dtype=np.float64)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -57,11 +58,14 @@ class ProblemFacts:
     declared
         Which functions are the user's own, so that their facts are taken on trust.
     A
-        The p x d matrix A, when it is small enough to be formed.
+        The matrix A, when it is small enough to be formed, on an orthonormal basis of its range: r x d with r its rank.
+        For full row rank that is A itself.
+    eta
+        Smallest nonzero eigenvalue of A A^T = sum_i A_i A_i^T, or a lower bound; 0 when none is known.
     offsets
         Where the columns of each agent begin in A, and where the last one ends.
     curve
-        The function g of `CouplingCurve`, when A has full row rank and is small enough to be formed.
+        The function g of `CouplingCurve`, when A is small enough to be formed.
     """
 
     n: int
@@ -79,32 +83,36 @@ class ProblemFacts:
     h_is_point: bool
     rank: Fact
     saddle: Fact
+    eta: float
     declared: tuple[str, ...] = ()
     A: FloatArray | None = field(default=None, repr=False, compare=False)
     offsets: tuple[int, ...] = field(default=(), repr=False)
     curve: CouplingCurve | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def eta(self) -> float:
-        """Smallest eigenvalue of A A^T = sum_i A_i A_i^T, or a lower bound; 0 when it is not known to be positive."""
-        return self.rank.margin if self.rank.holds else 0.0
 
+def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> ProblemFacts:
+    """Read the facts off a problem, after the change of variables x_i = scales[i] x_i' where scales are given.
 
-def problem_facts(problem: Problem) -> ProblemFacts:
-    """Read the facts off a problem."""
+    Then A_i' = s_i A_i, mu_i' = s_i^2 mu_i and l_i' = s_i^2 l_i, and g_i' is zero or convex where g_i is.
+    """
+    s = np.ones(problem.n) if scales is None else np.asarray(scales, dtype=np.float64)
     owners = [i for i in range(problem.n) if problem.sizes[i]]
-    flattest = min(owners, key=lambda i: problem.agents[i].f.mu, default=None)
-    roughest = max(owners, key=lambda i: problem.agents[i].f.L, default=None)
+    flattest = min(owners, key=lambda i: s[i] ** 2 * problem.agents[i].f.mu, default=None)
+    roughest = max(owners, key=lambda i: s[i] ** 2 * problem.agents[i].f.L, default=None)
     occupied = [i for i in owners if not problem.agents[i].g.is_zero]
-    A = _dense(problem)
-    rank = row_rank(problem, A)
-    sigma = _sigma(problem, A)
+    A = _dense(problem, s)
+    sigma = _sigma(problem, A, s)
+    rank = row_rank(problem, A, s)
+    reduced, eta = _on_its_range(A, rank)
+    curve = None
+    if reduced is not None and eta > 0.0 and len(reduced) <= _LARGEST_CURVE:
+        curve = CouplingCurve(np.split(reduced, problem.A.offsets[1:-1], axis=1), eta, sigma)
     return ProblemFacts(
         n=problem.n,
         p=problem.p,
         d=problem.d,
-        mu=problem.mu,
-        l=problem.l,
+        mu=0.0 if flattest is None else float(s[flattest] ** 2 * problem.agents[flattest].f.mu),
+        l=0.0 if roughest is None else float(s[roughest] ** 2 * problem.agents[roughest].f.L),
         sigma=sigma,
         flattest="no agent" if flattest is None else problem.title(flattest),
         roughest="no agent" if roughest is None else problem.title(roughest),
@@ -115,17 +123,21 @@ def problem_facts(problem: Problem) -> ProblemFacts:
         h_is_point=problem.h.is_point,
         rank=rank,
         saddle=saddle_point(problem, rank, A),
+        eta=eta,
         declared=_declared(problem),
-        A=A,
+        A=reduced,
         offsets=tuple(int(k) for k in problem.A.offsets),
-        curve=_coupling_curve(problem, A, rank, sigma),
+        curve=curve,
     )
 
 
-def _coupling_curve(problem: Problem, A: FloatArray | None, rank: Fact, sigma: float) -> CouplingCurve | None:
-    if A is None or not rank.holds or problem.p > _LARGEST_CURVE:
-        return None
-    return CouplingCurve(np.split(A, problem.A.offsets[1:-1], axis=1), rank.margin, sigma)
+def _on_its_range(A: FloatArray | None, rank: Fact) -> tuple[FloatArray | None, float]:
+    """A on an orthonormal basis of its range, and its smallest nonzero singular value squared."""
+    if rank.holds or A is None or min(A.shape) ** 2 * max(A.shape) > _LARGEST_SVD:
+        return A, rank.margin if rank.holds else 0.0
+    U, values, _ = np.linalg.svd(A, full_matrices=False)
+    r = int(np.sum(values > 4.0 * max(A.shape) * _EPS * values.max(initial=0.0)))
+    return U[:, :r].T @ A, float(values[r - 1]) ** 2 if r else 0.0
 
 
 def _declared(problem: Problem) -> tuple[str, ...]:
@@ -134,34 +146,36 @@ def _declared(problem: Problem) -> tuple[str, ...]:
     return tuple([*found, "h"] if isinstance(problem.h, Custom) else found)
 
 
-def _dense(problem: Problem) -> FloatArray | None:
-    """The p x d matrix A in double precision, or None when it is large."""
+def _dense(problem: Problem, s: FloatArray) -> FloatArray | None:
+    """The p x d matrix [s_1 A_1 ... s_n A_n] in double precision, or None when it is large."""
     if problem.p * problem.d > _DENSE_A:
         return None
-    return np.hstack([dense_block(block) for block in problem.A.blocks]) if problem.d else np.zeros((problem.p, 0))
+    if not problem.d:
+        return np.zeros((problem.p, 0))
+    return np.hstack([scale * dense_block(block) for scale, block in zip(s, problem.A.blocks, strict=True)])
 
 
-def _sigma(problem: Problem, A: FloatArray | None) -> float:
-    """Largest sigma_max(A_i). Lanczos approaches it from below, so operators are formed where they are small."""
+def _sigma(problem: Problem, A: FloatArray | None, s: FloatArray) -> float:
+    """Largest s_i sigma_max(A_i). Lanczos approaches it from below, so operators are formed where they are small."""
     if A is None or not any(isinstance(block, LinearOperator) for block in problem.A.blocks):
-        return problem.sigma
+        return float((s * problem.A.norms).max())
     blocks = np.split(A, problem.A.offsets[1:-1], axis=1)
     return max((float(np.linalg.norm(block, 2)) for block in blocks if block.size), default=0.0)
 
 
-def row_rank(problem: Problem, A: FloatArray | None) -> Fact:
+def row_rank(problem: Problem, A: FloatArray | None, s: FloatArray) -> Fact:
     """Full row rank of A, through the smallest eigenvalue of the p x p matrix A A^T."""
     p, d = problem.p, problem.d
     if d < p:
         return Fact(False, 0.0, f"A has {p} rows and only {d} columns, so its rows are dependent")
-    gram = None if A is not None and p * p * d <= _SMALL else _gram(problem, A)
+    gram = None if A is not None and p * p * d <= _SMALL else _gram(problem, A, s)
     if gram is not None:
         eigenvalues = np.linalg.eigvalsh(gram)
         least, most = float(eigenvalues[0]), float(eigenvalues[-1])
         rounding = 4.0 * d * _EPS * most
     if gram is None or least <= rounding:
         if A is None or p * p * d > _LARGEST_SVD:
-            return _diagonal_dominance(problem)
+            return _diagonal_dominance(problem, s)
         values = np.linalg.svd(A, compute_uv=False)  # twice the digits of the Gram matrix
         least, most = float(values[-1]) ** 2, float(values[0]) ** 2
         rounding = (4.0 * d * _EPS) ** 2 * most
@@ -174,27 +188,26 @@ def row_rank(problem: Problem, A: FloatArray | None) -> Fact:
     return Fact(True, least, f"A A^T >= {least:.3g} I (largest eigenvalue {most:.3g})")
 
 
-def _gram(problem: Problem, A: FloatArray | None) -> FloatArray | None:
+def _gram(problem: Problem, A: FloatArray | None, s: FloatArray) -> FloatArray | None:
     if problem.p > _DENSE_GRAM:
         return None
     if A is not None:
         return np.asarray(A @ A.T)
     gram = np.zeros((problem.p, problem.p))
-    for block in problem.A.blocks:
-        if isinstance(block, LinearOperator):
-            gram += np.asarray(block @ (block.T @ np.eye(problem.p)))
-        else:
-            square = block @ block.T
-            gram += square.toarray() if sparse.issparse(square) else square
+    for scale, block in zip(s, problem.A.blocks, strict=True):
+        square = block @ (block.T @ np.eye(problem.p)) if isinstance(block, LinearOperator) else block @ block.T
+        gram += scale**2 * (square.toarray() if sparse.issparse(square) else np.asarray(square))
     return gram
 
 
-def _diagonal_dominance(problem: Problem) -> Fact:
+def _diagonal_dominance(problem: Problem, s: FloatArray) -> Fact:
     """Gershgorin's lower bound on A A^T for sparse blocks with more rows than can be decomposed."""
     unknown = f"A has {problem.p} rows, too many to decompose, and A A^T is not diagonally dominant"
     if not all(sparse.issparse(block) for block in problem.A.blocks):
         return Fact(None, 0.0, f"A has {problem.p} rows, too many to decompose A A^T")
-    stacked = sparse.hstack(list(problem.A.blocks), format="csr").astype(np.float64)
+    stacked = sparse.hstack(
+        [scale * block for scale, block in zip(s, problem.A.blocks, strict=True)], format="csr"
+    ).astype(np.float64)
     gram = stacked @ stacked.T
     diagonal = gram.diagonal()
     bound = float((2.0 * diagonal - np.asarray(abs(gram).sum(axis=1)).ravel()).min())

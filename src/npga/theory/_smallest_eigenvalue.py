@@ -1,18 +1,14 @@
-"""The smallest eigenvalue of E and F, exactly or from below, never from above.
+"""The smallest eigenvalue behind the rates of Theorems 1 to 3, exactly or from below, never from above.
 
-Both theorems ask for the smallest eigenvalue of t D A A^T D + s H (x) I_p on R^{np}, where A = diag(A_1, ..., A_n),
-H is symmetric positive semi-definite with null space span(1), D 1 = 1, and (x) is the Kronecker product:
-
-    alpha beta E :  D = I, H = C,   s = 1/2,         t = alpha beta     (Theorems 1 and 2)
-    alpha beta F :  D,     H = B^2, s = 1 - gamma,   t = alpha beta     (Theorem 3)
-
-Up to `DENSE` rows the matrix M is formed and decomposed. Beyond that a lower bound is proved as follows. Split
+All of them ask for the smallest eigenvalue of M = t D A A^T D + H (x) I on R^{nr}, where A = diag(A_1, ..., A_n) on the
+range of [A_1 ... A_n], H is symmetric positive semi-definite with null space span(1), D 1 = 1, and (x) is the Kronecker
+product. Up to `DENSE` rows the matrix is formed and decomposed. Beyond that a lower bound is proved as follows. Split
 z = u + w with u = (1 (x) a)/sqrt(n) and w orthogonal to all such vectors, so that H u = 0 and D u = u. With
 X_u = [A_1 ... A_n]/sqrt(n) and X_w the rest of D A, the blocks of M are
 
-    M_uu = t X_u X_u^T,    M_uw = t X_u X_w^T,    M_ww >= t X_w X_w^T + s kappa I,
+    M_uu = t X_u X_u^T,    M_uw = t X_u X_w^T,    M_ww >= t X_w X_w^T + kappa I,
 
-kappa being the smallest nonzero eigenvalue of H. Take a number 0 < e < s kappa and put nu = s kappa - e. M >= e I if
+kappa being the smallest eigenvalue of H off ones. Take a number 0 < e < kappa and put nu = kappa - e. M >= e I if
 the Schur complement M_uu - M_uw (M_ww - e)^{-1} M_wu is at least e I, and by the push-through identity it is at least
 
     t X_u (I - Y (Y + nu)^{-1}) X_u^T = t X_u nu (Y + nu)^{-1} X_u^T,     Y = t X_w^T X_w <= t tau^2 diag(A_i^T A_i),
@@ -21,15 +17,18 @@ with tau = sigma(D off 1), hence at least (t/n) sum_i A_i (I + x A_i^T A_i)^{-1}
 
     eta_min(M) >= e   whenever   (t/n) g(x) >= e,       g(x) = eta_min( sum_i A_i (I + x A_i^T A_i)^{-1} A_i^T ).
 
-The left side falls with e, so the best e is found by bisection, at the price of a few p x p decompositions that all
-steps share, and of nothing of size np. Where p is too large for that, g(x) >= eta_min(A A^T)/(1 + x sigma^2).
+The left side falls with e, so the best e is found by bisection, at the price of a few r x r decompositions that all
+steps share, and of nothing of size nr. Where r is too large for that, g(x) >= eta_min(A A^T)/(1 + x sigma^2).
+
+Directions of R^p outside the range of A (there are some only if A lacks full row rank) see H alone, so that they
+contribute kappa; their mean over the agents is constant along a run, and no error (docs/theory).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,12 +36,14 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 if TYPE_CHECKING:
+    from npga.networks import Network, Version
+    from npga.steps import Steps
+    from npga.theory._network_facts import MatrixFacts
     from npga.theory._problem_facts import ProblemFacts
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 DENSE = 1200  # largest np for which the np x np matrix is formed: 12 MB, a fraction of a second
-_CACHE = 4
 _HALVINGS = 30  # of the interval that holds the bound: nine digits
 _PER_OCTAVE = 4  # grid points for each doubling of x: the chord is then below the graph by less than 0.4 percent
 _SMALL, _LARGE = 1e-3, 1e6  # of x sigma^2: outside, g >= eta/(1 + x sigma^2) and G >= G(end) are used
@@ -55,59 +56,187 @@ class Eigenvalue(NamedTuple):
     exact: bool
 
 
-SmallestEigenvalue: TypeAlias = Callable[[float, float], Eigenvalue]
-"""(t, s) -> smallest eigenvalue of t D A A^T D + s H (x) I."""
+@dataclass(frozen=True)
+class Joined:
+    """The problem's matrices and the network's, joined once for all values of beta."""
+
+    problem: ProblemFacts
+    network: Network
+    version: Version
+    decompose: bool = True
+
+    @cached_property
+    def matrices(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """B^2, C and D, dense; where they contain beta, at beta = 1."""
+        B2, C, D = (matrix.toarray() for matrix in self.version.matrices(self.network, 1.0))
+        return B2, C, D
+
+    @cached_property
+    def plain(self) -> JointEigenvalue:
+        """With I in the place of D."""
+        return JointEigenvalue(self.problem, np.eye(self.problem.n) if self.decompose else None)
+
+    @cached_property
+    def mixed(self) -> JointEigenvalue:
+        """With D."""
+        return JointEigenvalue(self.problem, self.matrices[2] if self.decompose else None)
 
 
-def schur_bound(problem: ProblemFacts, kappa: float, tau: float) -> SmallestEigenvalue:
-    """The proved lower bound, as a function of (t, s).
+@dataclass(frozen=True)
+class Constants:
+    """What the formulas of the theorems are made of, for one value of beta."""
+
+    problem: ProblemFacts
+    facts: MatrixFacts
+    joined: Joined
+    beta: float
+
+    @property
+    def _matrices(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        B2, C, D = self.joined.matrices
+        return (self.beta * B2, self.beta * C, D) if self.joined.version.times_beta else (B2, C, D)
+
+    @property
+    def _tau(self) -> float:
+        return min(self.facts.sigma_D, 1.0)
+
+    def with_C(self, t: float, e: float, f: float = 0.0) -> Eigenvalue:
+        """Smallest eigenvalue of t A A^T + e C - f C^2."""
+        low, high = self.facts.C.low, self.facts.C.high
+        kappa = min(low * (e - f * low), high * (e - f * high)) if low <= high else math.inf  # concave in between
+        H = None
+        if self.joined.plain.decomposes:
+            C = self._matrices[1]
+            H = e * C - f * (C @ C)
+        return self.joined.plain(t, kappa, 1.0, H)
+
+    def with_B2(self, t: float, weight: float) -> Eigenvalue:
+        """Smallest eigenvalue of t D A A^T D + weight B^2."""
+        H = weight * self._matrices[0] if self.joined.mixed.decomposes else None
+        return self.joined.mixed(t, weight * self.facts.least_B2, self._tau, H)
+
+    def with_slack(self, t: float, gamma: float, f: float) -> Eigenvalue:
+        """Smallest eigenvalue of t D A A^T D + I - gamma B^2 - D (I - 2 C + f C^2) D."""
+        B2, H = self._slack_matrices(f)
+        H = H - gamma * B2 if H is not None and B2 is not None else None
+        return self.joined.mixed(t, self.facts.modes.slack(gamma, 1.0, 2.0, f), self._tau, H)
+
+    def gamma_with_slack(self, t: float, f: float) -> Eigenvalue:
+        """The largest gamma for which that eigenvalue is not negative and gamma B^2 <= I."""
+        modes = self.facts.modes
+        enough = modes.largest_gamma(1.0, 2.0, f)
+        B2, H = self._slack_matrices(f)
+        found = self.joined.mixed.largest_factor(t, enough.value, H, B2)
+        return Eigenvalue(min(found.value, modes.largest_gamma(0.0).value), found.exact)
+
+    def _slack_matrices(self, f: float) -> tuple[FloatArray | None, FloatArray | None]:
+        if not self.joined.mixed.decomposes:
+            return None, None
+        B2, C, D = self._matrices
+        return B2, np.eye(len(D)) - D @ D + D @ (2.0 * C - f * (C @ C)) @ D
+
+    def damping(self, steps: Steps) -> float:
+        """The number f of C' = 2 C - f C^2; 0 where C = 0."""
+        share = 0.0 if self.facts.C_is_zero else largest_share(self.problem, steps.beta, steps.theta)
+        if self.facts.C_is_zero or share <= 0.0:
+            return 0.0 if self.facts.C_is_zero else math.inf
+        return 1.0 / share + float(2.0 * steps.theta * steps.alpha * steps.beta * self.problem.sigma**2)
+
+
+def largest_share(problem: ProblemFacts, beta: float, theta: float) -> float:
+    """The largest number S with beta sigma^2 (1/(1 - S) + theta) <= mu; at most 0 where beta is too large."""
+    rest = problem.mu - theta * beta * problem.sigma**2
+    return 1.0 - beta * problem.sigma**2 / rest if rest > 0.0 else -math.inf
+
+
+class JointEigenvalue:
+    """Smallest eigenvalue of t D A A^T D + H (x) I, as a function of t and H.
 
     Parameters
     ----------
     problem
-        For n, eta_min(A A^T), sigma and the function g.
-    kappa
-        Smallest nonzero eigenvalue of H, or a lower bound.
-    tau
-        Largest singular value of D off the vector of ones, or an upper bound.
+        For n, A, its smallest nonzero eigenvalue, sigma and the function g.
+    mixing
+        D itself, n x n, if the matrix may be decomposed.
     """
-    square = problem.sigma**2
 
-    def g(x: float) -> float:
-        return problem.eta / (1.0 + x * square) if problem.curve is None else problem.curve(x)
+    def __init__(self, problem: ProblemFacts, mixing: FloatArray | None) -> None:
+        self._problem = problem
+        self._square: FloatArray | None = None
+        self._known: dict[tuple[float, bytes], Eigenvalue] = {}
+        if mixing is None or problem.A is None or problem.n * len(problem.A) > DENSE:
+            return
+        blocks = np.split(problem.A, problem.offsets[1:-1], axis=1)
+        DA = np.hstack([np.kron(mixing[:, [i]], block) for i, block in enumerate(blocks)])  # D (x) I times diag(A_i)
+        self._square = DA @ DA.T
 
-    def bound(t: float, s: float) -> Eigenvalue:
+    @property
+    def decomposes(self) -> bool:
+        """Whether the matrix is formed, so that H is asked for."""
+        return self._square is not None
+
+    def __call__(self, t: float, kappa: float, tau: float, H: FloatArray | None = None) -> Eigenvalue:
+        """The eigenvalue itself, or the bound where H is not given and where rounding would spoil the eigenvalue.
+
+        `kappa` is the smallest eigenvalue of H off ones or a lower bound, `tau` the largest singular value of D off
+        ones or an upper bound.
+        """
+        if self._square is None or H is None or not self._square.size:
+            return self.bound(t, kappa, tau)
+        key = (t, H.tobytes())
+        if key not in self._known:
+            M = self._form(t, H)
+            value = float(eigh(M, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
+            # What rounding may have made of a tiny eigenvalue is no promise; the bound is free of cancellation.
+            exact = Eigenvalue(min(value, self._rest(kappa)), True)
+            self._known[key] = exact if value > 1e3 * _rounding(M) else self.bound(t, kappa, tau)
+        return self._known[key]
+
+    def largest_factor(self, t: float, kappa: float, H: FloatArray | None, K: FloatArray | None) -> Eigenvalue:
+        """The largest g with t D A A^T D + (H - g K) (x) I >= 0, or `kappa`, that of H - g K >= 0, which is less."""
+        if self._square is None or H is None or K is None or not self._square.size:
+            return Eigenvalue(kappa, False)
+        M = self._form(t, H)
+        value = float(eigh(M, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
+        if not value > 1e3 * _rounding(M):
+            return Eigenvalue(kappa, False)
+        last, wide = len(M) - 1, np.kron(K, np.eye(len(M) // len(K)))
+        top = float(eigh(wide, M, eigvals_only=True, subset_by_index=[last, last])[0])
+        full = math.isinf(self._rest(kappa))
+        return Eigenvalue(min(1.0 / top if top > 0.0 else math.inf, math.inf if full else kappa), True)
+
+    def _form(self, t: float, H: FloatArray) -> FloatArray:
+        assert self._square is not None
+        return np.asarray(t * self._square + np.kron(H, np.eye(len(self._square) // len(H))))
+
+    def _rest(self, kappa: float) -> float:
+        """What the directions outside the range of A contribute."""
+        full = self._problem.A is None or len(self._problem.A) == self._problem.p
+        return math.inf if full else kappa
+
+    def bound(self, t: float, kappa: float, tau: float) -> Eigenvalue:
+        """The proved lower bound."""
+        problem = self._problem
+        if problem.A is not None and not len(problem.A):  # A = 0
+            return Eigenvalue(kappa, True)
         if problem.n == 1:  # nothing is orthogonal to ones
             return Eigenvalue(t * problem.eta, True)
-        if not s * kappa > 0.0:
+        if not kappa > 0.0:
             return Eigenvalue(0.0, False)
-        low, high = 0.0, min(t * problem.eta / problem.n, s * kappa)
+        low, high = 0.0, min(t * problem.eta / problem.n, kappa)
         for _ in range(_HALVINGS):
             e = (low + high) / 2.0
-            holds = t / problem.n * g(t * tau * tau / (s * kappa - e)) >= e
+            holds = t / problem.n * self._g(t * tau * tau / (kappa - e)) >= e
             low, high = (e, high) if holds else (low, e)
         return Eigenvalue(low, False)
 
-    return bound
+    def _g(self, x: float) -> float:
+        problem = self._problem
+        return problem.eta / (1.0 + x * problem.sigma**2) if problem.curve is None else problem.curve(x)
 
 
-def decomposed(problem: ProblemFacts, H: FloatArray, D: FloatArray, bound: SmallestEigenvalue) -> SmallestEigenvalue:
-    """The eigenvalue itself, as a function of (t, s); `bound` takes over where rounding would spoil it."""
-    n, p = problem.n, problem.p
-    assert problem.A is not None
-    blocks = np.split(problem.A, problem.offsets[1:-1], axis=1)
-    DA = np.hstack([np.kron(D[:, [i]], block) for i, block in enumerate(blocks)])  # D (x) I times diag(A_i)
-    P, Q = DA @ DA.T, np.kron(H, np.eye(p))
-
-    @lru_cache(maxsize=_CACHE)
-    def least(t: float, s: float) -> Eigenvalue:
-        M = t * P + s * Q
-        value = float(eigh(M, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
-        rounding = n * p * float(np.finfo(float).eps) * float(np.abs(M).sum(axis=1).max())
-        # What rounding may have made of a tiny eigenvalue is no promise; the bound is free of cancellation.
-        return Eigenvalue(value, True) if value > 1e3 * rounding else bound(t, s)
-
-    return least
+def _rounding(M: FloatArray) -> float:
+    return len(M) * float(np.finfo(float).eps) * float(np.abs(M).sum(axis=1).max())
 
 
 class CouplingCurve:

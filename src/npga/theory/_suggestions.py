@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,18 @@ from npga.theory._problem_facts import Fact, ProblemFacts, problem_facts
 _DECOMPOSED = 300  # largest np whose matrices are decomposed in a trial
 
 
-def suggestions(problem: Problem, setup: Setup, steps: Steps | None) -> tuple[str, ...]:
+def suggestions(problem: Problem, network: Network, version: Version, steps: Steps | None) -> tuple[str, ...]:
     """Changes that work, the smallest first: steps, network, version, and only then the problem.
 
     Parameters
     ----------
-    problem, setup
+    problem, network, version
         What was refused.
     steps
         The steps that were refused, if any were given.
     """
-    lazy = setup.network.lazy()
+    setup = Setup(problem_facts(problem), network, version)
+    lazy = network.lazy()
     for kind in (_steps(setup, steps), _network_or_version(setup, lazy), _problem(problem, setup, lazy)):
         found = tuple(kind)
         if found:
@@ -43,15 +45,30 @@ def suggestions(problem: Problem, setup: Setup, steps: Steps | None) -> tuple[st
 def _steps(setup: Setup, steps: Steps | None) -> Iterator[str]:
     if steps is None:
         return
-    if steps.theta > 0.0 and "theta" not in setup.version.fixed:
+    if steps.theta > 0.0 and "theta" not in setup.version.fixed and not isinstance(steps.alpha, tuple):
         found = best_of(coverages(setup, replace(steps, theta=0.0)))
         if found is not None:
             yield f"set theta = 0: {_gain(found)}"
     found = best_of(coverages(setup, None))
     if found is not None and found.steps is not None:
+        found = _typeable(setup, found, found.steps)
         s = found.steps
-        numbers = f"alpha={s.alpha:.6g}, beta={s.beta:.6g}, gamma={s.gamma:.6g}, theta={s.theta:g}"
+        assert s is not None
+        numbers = f"alpha={s.alpha!r}, beta={s.beta!r}, gamma={s.gamma!r}, theta={s.theta!r}"
         yield f"use the steps {numbers}: {_gain(found)}"
+
+
+def _typeable(setup: Setup, found: Coverage, steps: Steps) -> Coverage:
+    """The same theorem at steps of six digits, rounded down, if that keeps nearly all of the rate; else as it is."""
+    free = {name: _down(getattr(steps, name)) for name in ("alpha", "beta", "gamma") if name not in setup.version.fixed}
+    rounded = setup.covered_by(found.theorem, replace(steps, **free))
+    return rounded if rounded.applies and rounded.gap >= 0.999 * found.gap else found
+
+
+def _down(value: float) -> float:
+    """The largest number of six digits that is not above the value."""
+    digits = Decimal(repr(value))
+    return float(digits.quantize(Decimal((0, (1,), digits.adjusted() - 5)), rounding=ROUND_DOWN))
 
 
 def _network_or_version(setup: Setup, lazy: Network) -> Iterator[str]:
@@ -112,17 +129,29 @@ def _problem(problem: Problem, setup: Setup, lazy: Network) -> Iterator[str]:
     facts = setup.problem
     convex = facts
     if not facts.mu > 0.0 and facts.l < math.inf:
-        convex = replace(facts, mu=0.01 * facts.l or 1.0, l=1.01 * facts.l or 1.0, saddle=_EXISTS)
-        flat = [f"agent {i}" for i, a in enumerate(problem.agents) if a.A.shape[1] and not a.f.mu > 0.0]
+        weight = _down(0.01 * facts.l) if facts.l > 0.0 else 1.0
+        flat, convex = _with_squares(problem, facts, weight)
         names = ", ".join(flat[:5]) + (f" and {len(flat) - 5} more" if len(flat) > 5 else "")
         if (where := _anywhere(convex, setup, lazy)) is not None:
-            yield f"add strong convexity to f of {names} (a small fn.SquaredNorm): covered by Theorem {where}"
+            yield (f"add strong convexity, f + fn.SquaredNorm({weight!r}), to f of {names}: covered by Theorem {where}")
             return
     if not facts.h_L < math.inf:
         smooth = replace(convex, h_L=1.0, h_is_point=False, saddle=_EXISTS)
         also = "" if convex is facts else " and add strong convexity to f"
         if (where := _anywhere(smooth, setup, lazy)) is not None:
-            yield f"replace h by a smooth penalty, squared or Huber{also}: covered by Theorem {where}"
+            yield (
+                "replace h by a smooth penalty, such as fn.SquaredLoss(target, 1.0) or fn.Huber(1.0)"
+                f"{also}: covered by Theorem {where}"
+            )
+
+
+def _with_squares(problem: Problem, facts: ProblemFacts, weight: float) -> tuple[list[str], ProblemFacts]:
+    """The agents whose f is not strongly convex, and the facts with a square added to each of these."""
+    owners = [(i, agent.f) for i, agent in enumerate(problem.agents) if agent.A.shape[1]]
+    flat = [i for i, f in owners if not f.mu > 0.0]
+    mu = min(f.mu if f.mu > 0.0 else weight for _, f in owners)
+    l = max(f.L + (0.0 if f.mu > 0.0 else weight) for _, f in owners)  # noqa: E741
+    return [problem.title(i) for i in flat], replace(facts, mu=mu, l=l, saddle=_EXISTS)
 
 
 _EXISTS = Fact(True, math.inf, "assumed in a trial")
