@@ -19,7 +19,7 @@ from npga.runtimes._keys import Identity, make_key
 from npga.runtimes._streams import Acceptor, Dialler, channel_options
 from npga.runtimes.preflight import check_party
 
-OPTIONS = channel_options(1 << 20)
+OPTIONS = channel_options(1 << 20, 2.0)
 PEM = serialization.Encoding.PEM
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,8 @@ def launch(
         f"{done.slowest_seconds:.2f} s ({done.seconds:.2f} s with starting)"
     )
     typer.echo(f"solution in {out / 'solution.npz'}, summary in {out / 'summary.json'}")
+    if not done.converged and not math.isnan(done.kkt):
+        raise typer.Exit(NOT_MET)
 
 
 def keygen(

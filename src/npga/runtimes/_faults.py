@@ -170,8 +170,8 @@ class ResumeError(InputError):
     """The parties do not go on from one state."""
 
 
-class Stopped(NpgaError):  # noqa: N818
-    """The operator or the system asked this process to end."""
+class Stopped(KeyboardInterrupt):
+    """The operator or the system asked this process to end; event loops let it pass as they do Ctrl-C."""
 
     def __init__(self, signal: int, name: str) -> None:
         super().__init__(f"stopped by {name}; go on with --resume")
@@ -188,7 +188,7 @@ def farewell_of(error: BaseException | None, agent: int, number: int) -> Farewel
         return Farewell(Reason.DIVERGED, error.agent, number)
     if isinstance(error, ResumeError):
         return Farewell(Reason.RESUME, agent, number)
-    if isinstance(error, (Stopped, KeyboardInterrupt)):
+    if isinstance(error, KeyboardInterrupt):
         return Farewell(Reason.STOPPED, agent, number)
     return Farewell(Reason.INPUT if isinstance(error, InputError) else Reason.FAILED, agent, number)
 

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError, NpgaError, nearest
 from npga.files import replacing, write_text
+from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import keygen
 from npga.runtimes._link import Layout
@@ -101,17 +102,20 @@ def launch(
     out.mkdir(parents=True, exist_ok=True)
     for stale in (*out.glob("party*.json"), out / _ENDED, out / "summary.json", out / "solution.npz"):
         stale.unlink(missing_ok=True)
-    common = [str(loaded.path), "--out", str(out.resolve())]
+    lock = _lock(out)
+    common = [str(loaded.path), "--out", str(out.resolve()), "--launched-by", lock.name]
     common += ["--resume"] * resume + ["--progress"] * progress + ["--trust-code"] * trust_code
     common += ["--from-zero"] * from_zero
     begun = time.perf_counter()
-    processes = _start(loaded, engine, common, out, ranks, mpiexec, progress)
+    processes: list[Process] = []
     try:
+        _start(processes, loaded, engine, common, out, ranks, mpiexec, progress)
         if watch is not None:
             watch(processes)
         _wait(processes)
     finally:
         _stop(processes)
+        lock.close()
     _raise_failures(processes, _layout(loaded, engine, ranks), out)
     return summarise(loaded, out, engine, time.perf_counter() - begun)
 
@@ -120,9 +124,31 @@ def _layout(job: Job, engine: str, ranks: int | None) -> Layout:
     return Layout.even(job.network, ranks or job.n) if engine == "mpi" else job.layout
 
 
+def _lock(out: Path) -> IO[bytes]:
+    """A lock that this process holds for as long as it lives: its children watch it, and a second launch is refused."""
+    file = (out.resolve() / "launch.lock").open("wb")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # no such locks on this system
+        pass
+    except OSError:
+        file.close()
+        raise InputError(f"another launch is running in {out}; wait for it, or choose another directory") from None
+    return file
+
+
 def _start(
-    job: Job, engine: str, common: list[str], out: Path, ranks: int | None, mpiexec: str | None, progress: bool
-) -> list[Process]:
+    processes: list[Process],
+    job: Job,
+    engine: str,
+    common: list[str],
+    out: Path,
+    ranks: int | None,
+    mpiexec: str | None,
+    progress: bool,
+) -> None:
     python = [sys.executable]
     if engine == "inprocess":
         commands = {"all agents": [*python, "-m", "npga.runtimes.inprocess", *common]}
@@ -138,7 +164,8 @@ def _start(
         }
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
-    return [_spawn(title, command, logs / f"{k}.txt", progress) for k, (title, command) in enumerate(commands.items())]
+    for k, (title, command) in enumerate(commands.items()):
+        processes.append(_spawn(title, command, logs / f"{k}.txt", progress))
 
 
 def _spawn(title: str, command: list[str], log: Path, progress: bool) -> Process:
@@ -187,9 +214,14 @@ def _wait(processes: Sequence[Process]) -> None:
     while any(process.handle.poll() is None for process in processes):
         if time.monotonic() > deadline:
             return
-        if deadline == float("inf") and any(process.handle.returncode for process in processes):
+        if deadline == float("inf") and any(_failed(process) for process in processes):
             deadline = time.monotonic() + _GRACE_SECONDS
         time.sleep(_POLL_SECONDS)
+
+
+def _failed(process: Process) -> bool:
+    """Whether a process has ended, and not by finishing."""
+    return process.handle.returncode not in (None, ExitCode.DONE, ExitCode.NOT_MET)
 
 
 def _stop(processes: Sequence[Process]) -> None:
@@ -198,7 +230,7 @@ def _stop(processes: Sequence[Process]) -> None:
             process.handle.terminate()
     for process in processes:
         try:
-            process.handle.wait(1.0)
+            process.handle.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.handle.kill()
             process.handle.wait()
@@ -208,7 +240,7 @@ def _raise_failures(processes: Sequence[Process], layout: Layout, out: Path) -> 
     lines = []
     for process in processes:
         code = process.handle.returncode
-        if code:
+        if _failed(process):
             said = process.log.read_text(errors="replace")
             ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
             words = [line.strip() for line in said.splitlines() if line.strip(" =-\n")]

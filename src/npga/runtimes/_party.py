@@ -136,10 +136,10 @@ class Party:
         """Leave word at home and with the neighbours, and save what there is, if that is still possible."""
         with contextlib.suppress(OSError):
             self.logbook.line(self.link, self._iteration, force=True, error=str(error))
-        self.link.close(error)
         if not isinstance(error, Diverged):
             with contextlib.suppress(OSError):
                 self._states.save_recent()
+        self.link.close(error)
 
     def _own_states(self) -> dict[int, State]:
         return {i: agent.state for i, agent in self.agents.items()}

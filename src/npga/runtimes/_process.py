@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ import numpy as np
 from npga.errors import NpgaError
 from npga.files import replacing, write_text
 from npga.runtimes._data_files import PRIVATE
-from npga.runtimes._faults import exit_code
+from npga.runtimes._faults import ExitCode, Stopped, exit_code
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._party import Outcome, Party, Report
 
@@ -35,6 +39,7 @@ class PartyOptions:
     key: Path | None
     trust_code: bool = False
     from_zero: bool = False
+    launched_by: Path | None = None
 
     @property
     def report(self) -> Report | None:
@@ -54,6 +59,7 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
     parser.add_argument("--progress", action="store_true", help="say at every check how far the run has come")
     parser.add_argument("--party", type=int, help="which party of the job this process is")
     parser.add_argument("--key", type=Path, help="private key of this party (default: as job.toml says)")
+    parser.add_argument("--launched-by", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--from-zero", action="store_true", help="with --resume: begin at zero if this state is lost")
     parser.add_argument(
         "--trust-code", action="store_true", help="call the Python functions that the job names: read them first"
@@ -61,23 +67,68 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
     return PartyOptions(**vars(parser.parse_args(arguments)))
 
 
-def run_process(description: str | None, build: Callable[[Job, PartyOptions], Party]) -> None:
-    """Run one party to its end; a failure is one sentence on the standard error and its `ExitCode`."""
-    options = parse_options(description)
-    party = None
+def run_process(
+    description: str | None, build: Callable[[Job, PartyOptions], Party], not_met: int = ExitCode.NOT_MET
+) -> None:
+    """Run one party to its end; a failure is one sentence on the standard error and its `ExitCode`.
+
+    `not_met` is the code where the tolerance is not: over MPI it is 0, because any other aborts the other ranks.
+    """
+    options, party, code = parse_options(description), None, int(ExitCode.DONE)
     try:
-        party = build(read_job(options.job, options.trust_code), options)
-        write_status(options.out, party, {"state": "running"})
-        outcome = party.run()
-        write_outcome(options.out, party, outcome)
-    except Exception as error:
-        if not isinstance(error, NpgaError):
+        with _heeding_signals():
+            if options.launched_by is not None:
+                end_with(options.launched_by)
+            party = build(read_job(options.job, options.trust_code), options)
+            write_status(options.out, party, {"state": "running"})
+            outcome = party.run()
+            write_outcome(options.out, party, outcome)
+        if party.job.stop.tol is not None and not outcome.converged:
+            code = int(not_met)
+    except (Exception, KeyboardInterrupt) as error:
+        if not isinstance(error, (NpgaError, Stopped, OSError)):
             traceback.print_exc()  # not foreseen: its own operator needs to know where
         who = "npga" if party is None else party.layout.title(party.me)
-        print(f"{who}: {error}", file=sys.stderr, flush=True)
-        if party is not None:
-            write_status(options.out, party, {"state": "failed", "error": str(error), "kind": type(error).__name__})
-        raise SystemExit(int(exit_code(error))) from None
+        print(f"{who}: {error or type(error).__name__}", file=sys.stderr, flush=True)
+        code = int(exit_code(error))
+        state = {"state": "stopped" if isinstance(error, Stopped) else "failed", "code": code}
+        with contextlib.suppress(OSError):
+            if party is not None:
+                write_status(options.out, party, state | {"error": str(error), "kind": type(error).__name__})
+    raise SystemExit(code)
+
+
+@contextmanager
+def _heeding_signals() -> Iterator[None]:
+    """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one ends the process."""
+    names = [name for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]
+
+    def stop(number: int, _frame: Any) -> None:
+        for name in names:
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        raise Stopped(number, signal.Signals(number).name)
+
+    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def end_with(lock: Path) -> None:
+    """End this process in order when whoever holds the lock is gone, however it ended."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return
+
+    def watch() -> None:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def write_status(out: Path | None, party: Party, values: dict[str, Any]) -> None:

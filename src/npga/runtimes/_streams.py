@@ -22,7 +22,7 @@ from npga.runtimes._keys import Identity, certificate_name, fingerprint
 
 SERVICE, METHOD = "npga.Link", "Edge"
 _RETRY_SECONDS = 0.1
-_KEEPALIVE_MS = 1000
+_LEAST_KEEPALIVE_MS = 1000
 _LOOKS = 10
 _LONGEST_TICK = 0.5
 
@@ -45,19 +45,22 @@ class Stream(Protocol):
         """Send a message."""
 
 
-def channel_options(message_bytes: int) -> list[tuple[str, Any]]:
+def channel_options(message_bytes: int, patience: float) -> list[tuple[str, Any]]:
     """Options of both ends: a frozen peer is noticed by unanswered pings, and messages may be as long as p needs.
 
-    Without `ping_timeout_ms` a frozen peer is found only after the transport's own, much longer, timeout.
+    A ping after half the patience without a word, and the other half for its answer: so a connection on which nothing
+    arrives is given up when the patience is over and not before, however long the way or the message. Without
+    `ping_timeout_ms` a frozen peer is found only after the transport's own, much longer, timeout.
     """
+    ping = max(int(500 * patience), _LEAST_KEEPALIVE_MS)
     return [
-        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
-        ("grpc.http2.ping_timeout_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_time_ms", ping),
+        ("grpc.keepalive_timeout_ms", ping),
+        ("grpc.http2.ping_timeout_ms", ping),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
-        ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", ping // 2),
+        ("grpc.http2.min_ping_interval_without_data_ms", ping // 2),
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.max_send_message_length", message_bytes),
         ("grpc.max_receive_message_length", message_bytes),
@@ -225,8 +228,8 @@ class Stopwatch:
             self._timer = self._loop.call_later(self._tick, self._look)
 
     def extend(self) -> None:
-        """The one it waits for is alive and waits as well."""
-        self._until = self._loop.time() + self.patience + 2 * self._grace
+        """The one it waits for is alive and waits as well; that counts once in each wait, so nobody waits for ever."""
+        self._until = self._from + 2 * (self.patience + self._grace)
 
     def stop(self) -> None:
         """The wait is over."""

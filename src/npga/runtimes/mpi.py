@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from npga.extras import load
-from npga.runtimes._faults import PeerSlow
+from npga.runtimes._faults import ExitCode, PeerSlow
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, nothing, run_number
 from npga.runtimes._party import Party
@@ -221,7 +221,7 @@ def party(job: Job, options: PartyOptions) -> Party:
 
 def main() -> None:
     """Entry point of the module."""
-    run_process(__doc__, party)
+    run_process(__doc__, party, not_met=ExitCode.DONE)
 
 
 if __name__ == "__main__":

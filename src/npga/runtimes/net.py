@@ -82,6 +82,7 @@ class GrpcLink:
         self._waiting_words: dict[int, bytes] = {}
         self._forms: dict[tuple[Kind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
         self._saying: asyncio.Future[None] | None = None
+        self._sending: asyncio.Future[None] | None = None
         self._clock = Stopwatch(self._loop, job.times.patience, _GRACE_SECONDS, self._say_waiting)
         self._breaks = breaks()
         self.clock_offsets: dict[int, float] = {}
@@ -98,7 +99,7 @@ class GrpcLink:
         return self._loop.run_until_complete(self._open(hello, patient=True))
 
     async def _open(self, hello: Hello, patient: bool) -> dict[int, Hello | BaseException]:
-        options, address = channel_options(self._limit), self._job.parties[self._me].address
+        options, address = channel_options(self._limit, self._job.times.patience), self._job.parties[self._me].address
         dialled = [q for q in self._borders if self._dials(q)]
         if address is not None and len(dialled) < len(self._borders):
             self._acceptor = Acceptor(address, self._identity, options)
@@ -174,7 +175,7 @@ class GrpcLink:
         if size * self._most <= _WINDOW:
             await self._write(messages)
         else:
-            sending = asyncio.ensure_future(self._write(messages))
+            sending = self._sending = asyncio.ensure_future(self._write(messages))
             await asyncio.sleep(0)
         meanwhile()
         found = await self._read(number, forms)
@@ -224,10 +225,16 @@ class GrpcLink:
         return found
 
     def _say_waiting(self) -> None:
+        if self._sending is not None and not self._sending.done():
+            return  # the neighbours see this message come, and a stream takes one at a time
         words = {q: pack_bytes(run, self._me, Kind.WAITING, b"") for q, run in self._runs.items()}
         self._saying = asyncio.ensure_future(self._write(words))
 
     async def _write(self, messages: Mapping[int, bytes]) -> None:
+        saying = self._saying
+        if saying is not None and saying is not asyncio.current_task():
+            self._saying = None
+            await asyncio.wait([saying])  # a stream takes one message at a time
         for party, message in messages.items():
             try:
                 await self._streams[party].write(message)
