@@ -156,6 +156,21 @@ def test_what_is_measured_is_the_last_iteration_above_the_target(problem):
     assert found.measured == pytest.approx(above[-1], abs=0.02 * found.measured + 1)
 
 
+def test_the_tuned_constant_is_not_lost(problem, tuned):
+    assert tuned.version.c != npga.version("nids").c
+    ways = [
+        npga.solve(problem, NETWORK, *way)
+        for way in ((tuned.version, tuned.steps), ("nids", tuned.steps), (None, tuned), ("nids", tuned))
+    ]
+    assert [result.version for result in ways] == [tuned.version] * 4
+    assert len({result.iterations for result in ways}) == 1
+    plain = npga.Steps(*(getattr(tuned.steps, name) for name in ("alpha", "beta", "gamma", "theta")))
+    assert npga.solve(problem, NETWORK, "nids", plain, max_iters=5).version == npga.version("nids")
+    assert repr(tuned.steps) == repr(plain)
+    with pytest.raises(InputError, match="tuned for nids"):
+        npga.solve(problem, NETWORK, "extra", tuned)
+
+
 def test_rankings_are_by_iterations_rounds_or_cost(problem):
     names = ("extra", "npga-i", "diging")
     solution = npga.reference(problem)

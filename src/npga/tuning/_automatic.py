@@ -29,7 +29,7 @@ from npga.theory import Certificate, certify
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
 from npga.tuning._adaptive_steps import tied_steps, tied_version
 from npga.tuning._search import Budget, best_trial
-from npga.tuning._tuning_results import Trials, Tuning
+from npga.tuning._tuning_results import Trials, TunedSteps, Tuning
 
 # A search may take this part of the iterations and of the time; trials in its first round, and around the winner.
 _SHARE, _TRIALS, _AROUND = 0.25, 24, 12
@@ -120,7 +120,8 @@ def solve(
     version
         Name of a version or preset (see `npga.versions()`), or a `Version` of your own. NIDS when not given.
     steps
-        Step sizes, or what `npga.tune` returned, which holds its version too. When not given they follow the run
+        Step sizes, or what `npga.tune` returned, which holds its version too; its steps remember the constant c that
+        they were tuned with, for a version that is given by name. When not given they follow the run
         (NIDS), or are found by trial runs first (other versions); the message says which steps ran last.
     method
         A name of the table `npga.methods()`, or a `Method` of your own; it chooses its steps where none are given.
@@ -170,6 +171,9 @@ def _chosen(
                 f"the steps were tuned for {steps.version.name}, and version = {name!r} arrived; leave it out"
             )
         return steps.version, steps.steps
+    if isinstance(version, str) and isinstance(steps, TunedSteps) and steps.version is not None:
+        named = find_version(version)
+        return (steps.version if named.name == steps.version.name else named), steps
     if steps is not None and version is None:
         raise InputError("steps were given without a version; steps belong to one: pass version= as well")
     if steps is None and version is None and isinstance(start, Result) and start.version is not None:

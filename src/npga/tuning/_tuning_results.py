@@ -81,6 +81,25 @@ class Trials(Sequence[Trial]):
         return extras.load("pandas", "pandas", "Trials.to_pandas()").DataFrame(self.to_dicts())
 
 
+class TunedSteps(Steps):
+    """Steps that remember the version, and with it the constant c, that they were tuned for.
+
+    ``npga.solve(problem, network, "nids", tuned.steps)`` runs with that c, not with the default of the table.
+    """
+
+    version: Version | None = None
+
+    @classmethod
+    def of(cls, steps: Steps, version: Version) -> TunedSteps:
+        """The same numbers, and whose they are."""
+        found = cls(steps.alpha, steps.beta, steps.gamma, steps.theta)
+        object.__setattr__(found, "version", version)
+        return found
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("TunedSteps(", "Steps(", 1)
+
+
 @dataclass(frozen=True)
 class Tuning:
     """The steps that tuning recommends.
@@ -113,6 +132,9 @@ class Tuning:
     message: str
     seconds: float
     measured: float = math.nan
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", TunedSteps.of(self.steps, self.version))
 
     @property
     def work(self) -> int:
