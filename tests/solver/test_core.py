@@ -220,6 +220,10 @@ def test_what_a_library_was_made_from_is_in_its_name(monkeypatch):
     assert before.isdisjoint(_build.libraries().values())
 
 
+needs_a_compiler = pytest.mark.skipif(_build.compiler() is None, reason="no C++ compiler at hand to build with")
+
+
+@needs_a_compiler
 def test_a_failed_build_shows_what_the_compiler_said(monkeypatch, tmp_path):
     monkeypatch.setattr(_build, "FLAGS", [*_build.FLAGS, "-fno-such-flag"])
     with pytest.raises(_build.BuildError, match="no-such-flag"):
@@ -227,6 +231,7 @@ def test_a_failed_build_shows_what_the_compiler_said(monkeypatch, tmp_path):
     assert not list(tmp_path.glob("core-*"))
 
 
+@needs_a_compiler
 @pytest.mark.slow
 def test_sanitizers_find_nothing(tmp_path):
     """The tests of the core again, with a library that checks every address and every operation."""
