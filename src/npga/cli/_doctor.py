@@ -36,9 +36,9 @@ def register(app: typer.Typer) -> None:
 def versions(as_json: JSON = False) -> None:
     """List the versions of NPGA: matrices, rounds per iteration, and which theorems can cover them.
 
-    A theorem number with a prime needs W' = (I + W)/2, which `network.lazy()` gives; one with a plus is this project's, with
-    its proof in docs/theory. They are found by certifying three small problems: a full-rank A with any h (1, 2), h the
-    indicator of a point (3), a smooth h (4).
+    A theorem number with a prime needs W' = (I + W)/2, which `network.lazy()` gives; one with a plus is this project's,
+    with its proof in docs/theory. They are found by certifying three small problems: a full-rank A with any h (1, 2), h
+    the indicator of a point (3), a smooth h (4).
     """
     import npga
 
