@@ -171,7 +171,7 @@ def _chosen(
                 f"the steps were tuned for {steps.version.name}, and version = {name!r} arrived; leave it out"
             )
         return steps.version, steps.steps
-    if isinstance(version, str) and isinstance(steps, TunedSteps) and steps.version is not None:
+    if isinstance(version, str) and isinstance(steps, TunedSteps) and hasattr(steps, "version"):
         named = find_version(version)
         return (steps.version if named.name == steps.version.name else named), steps
     if steps is not None and version is None:

@@ -87,7 +87,9 @@ class TunedSteps(Steps):
     ``npga.solve(problem, network, "nids", tuned.steps)`` runs with that c, not with the default of the table.
     """
 
-    version: Version | None = None
+    # Beside the numbers, not among them: who writes steps down writes four.
+    __slots__ = ("version",)
+    version: Version
 
     @classmethod
     def of(cls, steps: Steps, version: Version) -> TunedSteps:
