@@ -70,7 +70,7 @@ html_title = "npga"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars = {"start": [], "choose": [], "theory": []}  # pages without children
+html_sidebars = {"start": [], "choose": []}  # pages without children
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
