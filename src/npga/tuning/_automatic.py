@@ -92,7 +92,10 @@ class Solution(Result):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Which theorem covers the version and the steps that ran last, with which rate, or why none does."""
+        """Which theorem covers the version and the steps that ran, with which rate, or why none does.
+
+        Where every agent has its own alpha it is about the version at the best certified steps, not about those.
+        """
         if self.version is None:
             raise InputError(f"{self.method} is not a version of NPGA; there is no certificate for it")
         several = self.steps is not None and isinstance(self.steps.alpha, tuple) and len(set(self.steps.alpha)) > 1
