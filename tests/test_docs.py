@@ -54,14 +54,12 @@ def test_the_index_of_messages_finds_them():
 
 
 def test_every_page_has_a_place_in_the_tree():
+    written = [path for path in DOCS.rglob("*.md") if not {"api", "gallery"} & set(path.parts)]
     named = set()
-    for page in [path for path in DOCS.rglob("*.md") if not {"api", "gallery"} & set(path.parts)]:
+    for page in written:
         for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.splitlines():
                 if line and not line.startswith(":"):
                     named.add((page.parent / re.sub(r".*<(.*)>", r"\1", line.strip())).resolve())
-    pages = {
-        path.with_suffix("").resolve()
-        for path in [path for path in DOCS.rglob("*.md") if not {"api", "gallery"} & set(path.parts)]
-    }
+    pages = {path.with_suffix("").resolve() for path in written}
     assert pages - named == {(DOCS / "index").resolve()}
