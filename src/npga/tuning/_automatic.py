@@ -92,15 +92,10 @@ class Solution(Result):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Which theorem covers the version and the steps that ran, with which rate, or why none does.
-
-        Where every agent has its own alpha it is about the version at the best certified steps, not about those.
-        """
+        """Which theorem covers the version and the steps that ran last, with which rate, or why none does."""
         if self.version is None:
             raise InputError(f"{self.method} is not a version of NPGA; there is no certificate for it")
-        several = self.steps is not None and isinstance(self.steps.alpha, tuple) and len(set(self.steps.alpha)) > 1
-        # Until certify reads an alpha for each agent: what holds for the version at its best steps.
-        return certify(self.problem, self.network, self.version, None if several else self.steps)
+        return certify(self.problem, self.network, self.version, self.steps)
 
 
 def solve(
