@@ -52,8 +52,14 @@ def test_text():
     )
 
 
-def test_theory_says_that_it_does_not_cover_it():
-    agents = [npga.Agent(np.eye(2), npga.functions.SquaredNorm()) for _ in range(3)]
-    problem = npga.Problem(agents, npga.functions.Equality([1.0, 2.0]))
-    with pytest.raises(InputError, match=r"certify: .*not covered yet"):
-        npga.certify(problem, npga.Network.ring(3), "nids", Steps([0.1, 0.2, 0.3], 0.1))
+def test_theory_reads_it_as_a_change_of_variables():
+    """With x_i = s_i x_i' and s_i^2 = alpha_i/alpha, agents of their own alpha are agents of one alpha."""
+    alphas, alpha, equality = [0.1, 0.2, 0.3], 0.1, npga.functions.Equality([1.0, 2.0])
+    plain = [npga.Agent(np.eye(2), npga.functions.SquaredNorm()) for _ in alphas]
+    turned = [npga.Agent(np.sqrt(a / alpha) * np.eye(2), npga.functions.SquaredNorm(a / alpha)) for a in alphas]
+    network = npga.Network.ring(3)
+    found = npga.certify(npga.Problem(plain, equality), network, "nids", Steps(alphas, 0.1, 0.9))
+    expected = npga.certify(npga.Problem(turned, equality), network, "nids", Steps(alpha, 0.1, 0.9))
+    assert found.best is not None
+    assert found.best.key == expected.best.key
+    np.testing.assert_allclose(found.best.rate, expected.best.rate, rtol=1e-9)
