@@ -98,9 +98,13 @@ def test_draws_may_be_a_function():
     def draw(seed):
         return random_problem(seed, 6, 3, "quadratic", "zero", "equality"), NETWORK
 
-    found = npga.compare(draw, methods=["idc-admm"], seeds=[4, 7], budget=0.2)
+    mine = Entry("mine", version=npga.version("nids"), steps=npga.Steps(0.1, 0.1))
+    found = npga.compare(draw, methods=[mine], seeds=[4, 7])
     assert found.draws == [4, 7]
-    assert found.of("idc-admm")[0]["iterations"] != found.of("idc-admm")[1]["iterations"]
+    for seed, row in zip([4, 7], found.of("mine"), strict=True):
+        alone = npga.compare(*draw(seed), methods=[mine])
+        assert row["iterations"] == alone.of("mine")[0]["iterations"]
+    assert found.of("mine")[0]["iterations"] != found.of("mine")[1]["iterations"]
 
 
 def test_bad_arguments_fail_first():
