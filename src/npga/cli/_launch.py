@@ -40,7 +40,8 @@ def launch(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint that all have.")] = False,
     ranks: Annotated[int | None, typer.Option(help="MPI processes; one for each agent by default.")] = None,
     mpiexec: Annotated[str | None, typer.Option(help="Which mpiexec to use.")] = None,
-    progress: Annotated[bool, typer.Option("--progress", help="Print how far each party has come.")] = False,
+    progress: Annotated[bool, typer.Option("--progress", help="The same as --log info.")] = False,
+    log: Annotated[str, typer.Option(help="error, warning, info (every check) or debug (every round).")] = "warning",
     trust_code: TrustCode = False,
 ) -> None:
     """Rehearse a job: run all its agents on this machine."""
@@ -49,7 +50,7 @@ def launch(
     with speaking():
         try:
             options: dict[str, Any] = {"resume": resume, "ranks": ranks, "mpiexec": mpiexec}
-            done = runtimes.launch(job, engine, out, progress=progress, trust_code=trust_code, **options)
+            done = runtimes.launch(job, engine, out, progress=progress, log=log, trust_code=trust_code, **options)
         except runtimes.LaunchError as error:  # the input was good
             typer.echo(f"npga: {error}", err=True)
             raise typer.Exit(NOT_MET) from None

@@ -15,7 +15,8 @@ Chapters, in reading order:
 - `_link`: who holds which agents, and the seam. `_wire`: messages and their checks. `_faults`: what can go wrong, what
   others are told of it, and exit codes.
 - `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
-  `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_process`: options, files, exit code.
+  `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_metrics`: the same served over HTTP.
+  `_process`: options, files, exit code.
 - Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_streams` and `_keys`.
 - `_launch`: a rehearsal of all processes on one machine. `preflight`: looking at every link before a run.
 """
@@ -36,7 +37,7 @@ from npga.runtimes._keys import keygen
 from npga.runtimes._launch import LaunchError, Summary, launch
 from npga.runtimes._link import Alone, Hello, Layout, Link
 from npga.runtimes._party import Outcome, OwnPart, Party, read_own_part
-from npga.runtimes._timeline import plot_timeline, read_metrics
+from npga.runtimes._timeline import plot_timeline, read_last, read_metrics
 from npga.runtimes._wire import Kind
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "read_arrays",
     "read_function",
     "read_job",
+    "read_last",
     "read_metrics",
     "read_own_part",
     "save_agent",

@@ -24,6 +24,7 @@ from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, read_job
 from npga.runtimes._keys import keygen
 from npga.runtimes._link import Layout
+from npga.runtimes._process import LEVELS
 
 Array = NDArray[Any]
 ENGINES = ("inprocess", "mpi", "grpc")
@@ -57,6 +58,7 @@ def launch(
     ranks: int | None = None,
     mpiexec: str | None = None,
     progress: bool = False,
+    log: str = "warning",
     trust_code: bool = False,
     from_zero: bool = False,
     watch: Callable[[Sequence[Process]], None] | None = None,
@@ -78,7 +80,10 @@ def launch(
     mpiexec
         The launcher; by default the one beside this Python, else the first on the PATH.
     progress
-        Print the parties' progress lines.
+        The same as log="info".
+    log
+        What the parties say: "error", "warning", "info" (every check) or "debug" (every round). The last two are
+        printed as they come, the others are found in ``logs``.
     trust_code
         Call the Python functions that the job names, if it names any: read them first.
     from_zero
@@ -96,20 +101,21 @@ def launch(
     LaunchError
         If a process fails; says which and why.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine {engine!r} arrived; {nearest(engine, ENGINES)}")
+    log = "info" if progress and log == "warning" else log
+    for kind, word, known in (("engine", engine, ENGINES), ("log", log, LEVELS)):
+        if word not in known:
+            raise InputError(f"{kind} {word!r} arrived; {nearest(word, known)}")
     loaded, out = read_job(job, trust_code), Path(out)
     out.mkdir(parents=True, exist_ok=True)
     for stale in (*out.glob("party*.json"), out / _ENDED, out / "summary.json", out / "solution.npz"):
         stale.unlink(missing_ok=True)
     lock = _lock(out)
     common = [str(loaded.path), "--out", str(out.resolve()), "--launched-by", lock.name]
-    common += ["--resume"] * resume + ["--progress"] * progress + ["--trust-code"] * trust_code
-    common += ["--from-zero"] * from_zero
+    common += ["--log", log] + ["--resume"] * resume + ["--trust-code"] * trust_code + ["--from-zero"] * from_zero
     begun = time.perf_counter()
     processes: list[Process] = []
     try:
-        _start(processes, loaded, engine, common, out, ranks, mpiexec, progress)
+        _start(processes, loaded, engine, common, out, ranks, mpiexec, log in ("info", "debug"))
         if watch is not None:
             watch(processes)
         _wait(processes)
@@ -147,7 +153,7 @@ def _start(
     out: Path,
     ranks: int | None,
     mpiexec: str | None,
-    progress: bool,
+    aloud: bool,
 ) -> None:
     python = [sys.executable]
     if engine == "inprocess":
@@ -165,14 +171,14 @@ def _start(
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
     for k, (title, command) in enumerate(commands.items()):
-        processes.append(_spawn(title, command, logs / f"{k}.txt", progress))
+        processes.append(_spawn(title, command, logs / f"{k}.txt", aloud))
 
 
-def _spawn(title: str, command: list[str], log: Path, progress: bool) -> Process:
+def _spawn(title: str, command: list[str], log: Path, aloud: bool) -> Process:
     # One thread each: the processes share the cores, and sums in another order would be other bits.
     environment = os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONUNBUFFERED": "1"}
     with log.open("w") as file:
-        stderr = None if progress else file
+        stderr = None if aloud else file
         handle = subprocess.Popen(command, stdout=file, stderr=stderr, text=True, env=environment)
     return Process(title, handle, log)
 

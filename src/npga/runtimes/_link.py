@@ -181,10 +181,16 @@ def nothing() -> None:
 
 
 class Link(Protocol):
-    """How one party, the process of one or more agents, talks to the parties it shares links with."""
+    """How one party, the process of one or more agents, talks to the parties it shares links with.
+
+    `waits_for` are the parties whose message of this round is not here, and `waited` is how long they were waited for
+    so far, as far as the engine can tell them apart.
+    """
 
     bytes_sent: int
     bytes_received: int
+    waits_for: tuple[int, ...]
+    waited: dict[int, float]
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Connect, say hello and check the neighbours'; returns theirs by party.
@@ -209,6 +215,10 @@ class Alone:
 
     bytes_sent = 0
     bytes_received = 0
+    waits_for: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self.waited: dict[int, float] = {}
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:  # noqa: ARG002
         """Nobody to greet."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ from npga.runtimes._wire import Kind
 from npga.solver import LocalAgent, State
 
 Array = NDArray[Any]
-Report = Callable[[str], None]
+LOG = logging.getLogger("npga.runtimes")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,6 @@ class Party:
         Directory for checkpoints and metrics; None writes nothing.
     resume
         Go on from the newest checkpoint that all have.
-    report
-        Called with a line about the progress at every check of the stopping rule.
     parts
         What each of its agents alone knows; by default read from where the job says.
     from_zero
@@ -88,7 +88,6 @@ class Party:
         link: Link,
         out: Path | None = None,
         resume: bool = False,
-        report: Report | None = None,
         parts: Mapping[int, OwnPart] | None = None,
         from_zero: bool = False,
     ) -> None:
@@ -99,21 +98,24 @@ class Party:
         self._agreement = Agreement(measures, job.h, job.n, job.network.diameter, job.steps, self._share_control)
         self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
         self._links = sum(len(row) for row in self._neighbours.values())
-        self._out, self._resume, self._from_zero, self._report = out, resume, from_zero, report
+        self._out, self._resume, self._from_zero = out, resume, from_zero
         reach = -(-job.network.diameter // job.version.rounds)
         where = None if out is None else out / "checkpoints"
         self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach)
-        self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds)
+        self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds, link)
+        self.logbook.steps = asdict(job.steps)
 
     def run(self) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it."""
         try:
             self._states.prepare(self._resume)
+            LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
             self.link.open(self._hello())
+            self.logbook.beat()
             start, ended = self._begin()
             converged, kkt = self._iterate() if ended is None else (True, ended)
             self._states.save_end(self._own_states(), kkt)
-            self.logbook.line(self.link, self._iteration, force=True)
+            self.logbook.line(self._iteration, force=True)
         except BaseException as error:
             self._give_up(error)
             raise
@@ -129,13 +131,13 @@ class Party:
             converged=converged,
             kkt=kkt,
             resumed_from=start,
-            totals=self.logbook.totals(self.link),
+            totals=self.logbook.totals(),
         )
 
     def _give_up(self, error: BaseException) -> None:
         """Leave word at home and with the neighbours, and save what there is, if that is still possible."""
         with contextlib.suppress(OSError):
-            self.logbook.line(self.link, self._iteration, force=True, error=str(error))
+            self.logbook.line(self._iteration, force=True, error=str(error))
         if not isinstance(error, Diverged):
             with contextlib.suppress(OSError):
                 self._states.save_recent()
@@ -159,12 +161,13 @@ class Party:
         """Agree on where to begin; returns the iteration, and the residual if the run had met its tolerance there."""
         start = self._states.agree(self._agreement.largest, self._resume, self._from_zero)
         for complaint in self._states.complaints:
-            self._say(complaint)
+            LOG.warning(complaint)
         if self._out is not None:
             for i in self.agents:
                 (self._out / f"agent{i}.npz").unlink(missing_ok=True)  # the result of an earlier run
         ended = None
         if start:
+            LOG.info("going on from iteration %d", start)
             states, kkt = self._states.load(start)
             for i, agent in self.agents.items():
                 agent.state = states[i]
@@ -173,10 +176,6 @@ class Party:
             self._agreement.share_facts()
         return start, ended
 
-    def _say(self, line: str) -> None:
-        if self._report is not None:
-            self._report(line)
-
     def _iterate(self) -> tuple[bool, float]:
         stop, kkt = self.job.stop, float("nan")
         while self._iteration < stop.max_iters:
@@ -184,11 +183,12 @@ class Party:
             iteration = self._iteration
             if stop.tol is not None and (iteration % stop.check_every == 0 or iteration == stop.max_iters):
                 kkt = self._agreement.residual(self._own_states())
-                self._say(f"iteration {iteration}: residual at most {kkt:.1e}, wanted {stop.tol:.1e}")
+                self.logbook.residual = kkt if math.isfinite(kkt) else None
+                LOG.info("iteration %d: residual at most %.1e, wanted %.1e", iteration, kkt, stop.tol)
                 if kkt <= stop.tol:
                     return True, kkt
             self._states.remember(self._own_states())
-            self.logbook.line(self.link, iteration)
+            self.logbook.line(iteration)
         return False, kkt
 
     def _advance(self) -> None:
@@ -223,7 +223,9 @@ class Party:
                 raise Diverged(i)
         begun = time.perf_counter()
         known = {**vectors, **self.link.exchange(kind, number, vectors, meanwhile)}
-        self.logbook.waiting += time.perf_counter() - begun
+        waited = time.perf_counter() - begun
+        self.logbook.waiting += waited
+        LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
         self.logbook.sent(kind is Kind.CONTROL, self._links, self._links * size)
         return {i: {j: known[j] for j in self._neighbours[i]} for i in vectors}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import math
 import os
 import signal
@@ -24,7 +25,10 @@ from npga.files import replacing, write_text
 from npga.runtimes._data_files import PRIVATE
 from npga.runtimes._faults import ExitCode, Stopped, exit_code
 from npga.runtimes._job import Job, read_job
-from npga.runtimes._party import Outcome, Party, Report
+from npga.runtimes._metrics import serve_metrics
+from npga.runtimes._party import LOG, Outcome, Party
+
+LEVELS = ("error", "warning", "info", "debug")
 
 
 @dataclass(frozen=True)
@@ -34,20 +38,22 @@ class PartyOptions:
     job: Path
     out: Path | None
     resume: bool
-    progress: bool
+    log: str
     party: int | None
     key: Path | None
     trust_code: bool = False
     from_zero: bool = False
     launched_by: Path | None = None
+    metrics: str | None = None
 
-    @property
-    def report(self) -> Report | None:
-        """Where progress goes: the standard error, with the number of the party."""
-        if not self.progress:
-            return None
+    def begin_log(self) -> None:
+        """Words of this level and above go to the standard error, with the number of the party."""
         who = "" if self.party is None else f"party {self.party}: "
-        return lambda line: print(f"{who}{line}", file=sys.stderr, flush=True)
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(f"{who}%(message)s"))
+        LOG.addHandler(handler)
+        LOG.setLevel(self.log.upper())
+        LOG.propagate = False
 
 
 def parse_options(description: str | None, arguments: list[str] | None = None) -> PartyOptions:
@@ -56,7 +62,10 @@ def parse_options(description: str | None, arguments: list[str] | None = None) -
     parser.add_argument("job", type=Path, help="job.toml")
     parser.add_argument("--out", type=Path, help="directory for results, checkpoints and metrics")
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint that all have")
-    parser.add_argument("--progress", action="store_true", help="say at every check how far the run has come")
+    parser.add_argument("--log", choices=LEVELS, default="warning", help="what to say: info tells every check, debug "
+                        "every round")  # fmt: skip
+    parser.add_argument("--progress", dest="log", action="store_const", const="info", help="the same as --log info")
+    parser.add_argument("--metrics", metavar="[HOST:]PORT", help="serve /metrics and /health there (npga[metrics])")
     parser.add_argument("--party", type=int, help="which party of the job this process is")
     parser.add_argument("--key", type=Path, help="private key of this party (default: as job.toml says)")
     parser.add_argument("--launched-by", type=Path, help=argparse.SUPPRESS)
@@ -79,7 +88,10 @@ def run_process(
         with _heeding_signals():
             if options.launched_by is not None:
                 end_with(options.launched_by)
+            options.begin_log()
             party = build(read_job(options.job, options.trust_code), options)
+            if options.metrics is not None:
+                serve_metrics(options.metrics, party)
             write_status(options.out, party, {"state": "running"})
             outcome = party.run()
             write_outcome(options.out, party, outcome)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,10 @@ import numpy as np
 from npga.errors import InputError
 from npga.extras import load
 from npga.runtimes._link import Link
+
+# A party that has waited this long for a neighbour says so in its lines, again and again.
+_BEAT_SECONDS = 1.0
+_TAIL_BYTES = 1 << 16
 
 
 class Logbook:
@@ -25,15 +31,22 @@ class Logbook:
         Who.
     pause
         Least time between two lines.
+    link
+        What it waits at.
     """
 
-    def __init__(self, path: Path | None, party: int, pause: float) -> None:
-        self._party, self._pause = party, pause
+    def __init__(self, path: Path | None, party: int, pause: float, link: Link) -> None:
+        self._party, self._pause, self._link = party, pause, link
         self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a", buffering=1)
-        self._begun = self._written = time.perf_counter()
+        self._begun = self._written = self.last_round = time.perf_counter()
+        self._writing, self._closed = threading.Lock(), threading.Event()
+        self._before = {"rounds": 0.0, "seconds": 0.0, "waiting": 0.0}
+        self.iteration = 0
+        self.residual: float | None = None
+        self.steps: dict[str, Any] = {}
         self.waiting = 0.0
         self.rounds = self.messages = self.floats_sent = 0
         self.control_rounds = self.control_messages = self.control_floats_sent = 0
@@ -43,8 +56,14 @@ class Logbook:
         """Time since the start."""
         return time.perf_counter() - self._begun
 
+    @property
+    def silence(self) -> float:
+        """Time since the last round was over."""
+        return time.perf_counter() - self.last_round
+
     def sent(self, control: bool, messages: int, floats: int) -> None:
         """Count one round."""
+        self.last_round = time.perf_counter()
         if control:
             self.control_rounds += 1
             self.control_messages += messages
@@ -54,30 +73,57 @@ class Logbook:
             self.messages += messages
             self.floats_sent += floats
 
-    def totals(self, link: Link) -> dict[str, Any]:
-        """Everything counted so far; `messages` and `floats_sent` are those of NPGA, `control_*` those of stopping."""
+    def totals(self) -> dict[str, Any]:
+        """Everything counted so far; `messages` and `floats_sent` are those of NPGA, `control_*` those of agreeing."""
         seconds = self.seconds
         return {
             "rounds": self.rounds, "messages": self.messages, "floats_sent": self.floats_sent,
             "control_rounds": self.control_rounds, "control_messages": self.control_messages,
             "control_floats_sent": self.control_floats_sent,
-            "bytes_sent": link.bytes_sent, "bytes_received": link.bytes_received,
+            "bytes_sent": self._link.bytes_sent, "bytes_received": self._link.bytes_received,
             "seconds": seconds, "waiting": self.waiting, "computing": seconds - self.waiting,
         }  # fmt: skip
 
-    def line(self, link: Link, iteration: int, force: bool = False, **more: Any) -> None:
+    def line(self, iteration: int, force: bool = False, **more: Any) -> None:
         """Write a line if the last one is long enough ago."""
-        now = time.perf_counter()
-        if self._file is None or not (force or now - self._written >= self._pause):
+        self.iteration = iteration
+        if self._file is None or not (force or time.perf_counter() - self._written >= self._pause):
             return
-        self._written = now
-        row = {"time": time.time(), "party": self._party, "iteration": iteration} | self.totals(link) | more
-        self._file.write(json.dumps(row) + "\n")
+        with self._writing:
+            self._written = time.perf_counter()
+            totals = self.totals()
+            row = {"time": time.time(), "party": self._party, "iteration": iteration} | totals
+            row |= self._since_last(totals) | {"residual": self.residual, "steps": self.steps}
+            row |= {"waited_for": {str(q): seconds for q, seconds in self._link.waited.items()}} | more
+            self._file.write(json.dumps(row) + "\n")
+
+    def _since_last(self, totals: dict[str, Any]) -> dict[str, float]:
+        """Mean seconds of a round that went by waiting and computing, since the last line."""
+        now = {"rounds": totals["rounds"] + totals["control_rounds"]} | {k: totals[k] for k in ("seconds", "waiting")}
+        rounds, seconds, waiting = (now[key] - self._before[key] for key in ("rounds", "seconds", "waiting"))
+        self._before = now
+        share = 1.0 / max(rounds, 1)
+        return {"waiting_per_round": waiting * share, "computing_per_round": (seconds - waiting) * share}
+
+    def beat(self) -> None:
+        """From now on, while a neighbour keeps this party waiting, a line every second that says which."""
+
+        def look() -> None:
+            while not self._closed.wait(_BEAT_SECONDS):
+                late = self._link.waits_for
+                if late and self.silence > _BEAT_SECONDS:
+                    with contextlib.suppress(OSError, ValueError):  # a full disk is told where it matters
+                        self.line(self.iteration, force=True, waits_for=list(late))
+
+        if self._file is not None:
+            threading.Thread(target=look, daemon=True, name="npga-logbook").start()
 
     def close(self) -> None:
         """Close the file."""
+        self._closed.set()
         if self._file is not None:
-            self._file.close()
+            with self._writing:
+                self._file.close()
 
 
 def read_metrics(out: str | Path) -> dict[int, list[dict[str, Any]]]:
@@ -87,6 +133,35 @@ def read_metrics(out: str | Path) -> dict[int, list[dict[str, Any]]]:
     if not any(found.values()):
         raise InputError(f"{out} holds no metrics; expected party*.jsonl of a finished or running `npga launch`")
     return found
+
+
+def read_last(out: str | Path) -> dict[int, dict[str, Any]]:
+    """The last line of every party's metrics, with what its ``party<k>.json`` says, by party: how a run is going."""
+    directory = Path(out)
+    found: dict[int, dict[str, Any]] = {}
+    for path in (*directory.glob("party*.jsonl"), *directory.glob("party*.json")):
+        number = path.stem.removeprefix("party")
+        if number.isdigit():
+            row = _last_line(path) if path.suffix == ".jsonl" else _status(path)
+            found[int(number)] = found.get(int(number), {}) | row
+    if not found:
+        raise InputError(f"{out} holds no run; expected party*.json of a finished or running `npga launch`")
+    return dict(sorted(found.items()))
+
+
+def _last_line(path: Path) -> dict[str, Any]:
+    """The last complete line, without reading all of them."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, 2) - _TAIL_BYTES, 0))
+        lines = file.read().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    row: dict[str, Any] = json.loads(whole[-1]) if whole else {}
+    return row
+
+
+def _status(path: Path) -> dict[str, Any]:
+    row = json.loads(path.read_text())
+    return {key: row[key] for key in ("agents", "state", "error", "converged") if key in row}
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

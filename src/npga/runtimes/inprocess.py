@@ -11,7 +11,7 @@ from npga.runtimes._process import PartyOptions, run_process
 def party(job: Job, options: PartyOptions) -> Party:
     """One party that holds every agent."""
     layout = Layout(job.network, [range(job.n)])
-    return Party(job, layout, 0, Alone(), options.out, options.resume, options.report, from_zero=options.from_zero)
+    return Party(job, layout, 0, Alone(), options.out, options.resume, from_zero=options.from_zero)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ agents of nearly equal size, whatever the parties of job.toml are.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from npga.extras import load
 from npga.runtimes._faults import ExitCode, PeerSlow
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, nothing, run_number
-from npga.runtimes._party import Party
+from npga.runtimes._party import LOG, Party
 from npga.runtimes._process import PartyOptions, run_process
 from npga.runtimes._wire import Due, Kind, PacketForm, round_bytes
 
@@ -60,6 +61,8 @@ class MpiLink:
         self._aside: MPI.Intracomm
         self._collectives: dict[tuple[Kind, int, str], RepeatedCollective] = {}
         self.bytes_sent = self.bytes_received = 0
+        self.waits_for: tuple[int, ...] = ()
+        self.waited: dict[int, float] = {}  # a collective does not tell its neighbours apart
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Every rank checks every other's hello: within one cluster they can all be gathered."""
@@ -98,6 +101,7 @@ class MpiLink:
         if test() or test() or test():
             return
         begun = time.perf_counter()
+        self.waits_for = tuple(self._borders)
         while not (test() or test() or test()):
             waited = time.perf_counter() - begun
             if waited > self._patience:
@@ -106,6 +110,7 @@ class MpiLink:
                 os.sched_yield()
             else:
                 time.sleep(_NAP_SECONDS)
+        self.waits_for = ()
 
     def _stalled(self) -> PeerSlow:
         """Find out who is silent: everyone who waits says so aside, and who does not is the one to name."""
@@ -215,8 +220,9 @@ def party(job: Job, options: PartyOptions) -> Party:
     world = import_mpi().COMM_WORLD
     layout = Layout.even(job.network, world.Get_size())
     link = MpiLink(world, layout, job.times.patience)
-    quiet = options.report if world.Get_rank() == 0 else None
-    return Party(job, layout, world.Get_rank(), link, options.out, options.resume, quiet, from_zero=options.from_zero)
+    if world.Get_rank():
+        LOG.setLevel(max(LOG.level, logging.WARNING))  # one rank tells how far all have come
+    return Party(job, layout, world.Get_rank(), link, options.out, options.resume, from_zero=options.from_zero)
 
 
 def main() -> None:

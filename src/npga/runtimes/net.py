@@ -88,6 +88,8 @@ class GrpcLink:
         self.clock_offsets: dict[int, float] = {}
         self._round = 0
         self.bytes_sent = self.bytes_received = 0
+        self.waits_for: tuple[int, ...] = ()
+        self.waited = dict.fromkeys(self._borders, 0.0)
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Listen, dial, and exchange hellos with every neighbour."""
@@ -207,11 +209,13 @@ class GrpcLink:
         clock.start()
         try:
             for party, (_, theirs) in forms.items():
-                clock.party, peer = party, self._titles[party]
+                clock.party, peer, begun = party, self._titles[party], self._loop.time()
+                self.waits_for = (party,)
                 message = await read_message(self._streams[party], peer)
                 while message == self._waiting_words[party]:
                     clock.extend()
                     message = await read_message(self._streams[party], peer)
+                self.waited[party] += self._loop.time() - begun
                 self.bytes_received += len(message)
                 theirs.check(message, theirs.heads(message), number)
                 found.update(theirs.vectors(message))
@@ -222,6 +226,7 @@ class GrpcLink:
             raise PeerSlow(self._titles[clock.party], reason) from None
         finally:
             clock.stop()
+            self.waits_for = ()
         return found
 
     def _say_waiting(self) -> None:
@@ -288,9 +293,7 @@ def party(job: Job, options: PartyOptions) -> Party:
     if options.party is None:
         raise InputError("no party was named; pass --party K, the number of this process's [[party]] in job.toml")
     link = GrpcLink(job, options.party, options.key)
-    return Party(
-        job, job.layout, options.party, link, options.out, options.resume, options.report, from_zero=options.from_zero
-    )
+    return Party(job, job.layout, options.party, link, options.out, options.resume, from_zero=options.from_zero)
 
 
 def main() -> None:
