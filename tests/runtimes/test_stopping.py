@@ -76,14 +76,19 @@ def test_a_run_stops_with_the_residual_that_was_asked_for(name, smooth, proximab
     true = problem.kkt(x, lam).kkt
     assert true <= done.kkt <= tol
     if coupling not in ("less-equal", "huber"):
-        # Not long after it was reached either. Where lam is at a bound of the domain of h* it stands still while the
-        # agents' v still go on agreeing, and only they can tell that: there a run stops later than it might.
+        # Not long after it was reached either: every agent is measured against its own size, which for one at zero is a
+        # hundredth of what the forces on it would do, and to that it must know lam. Where lam is at a bound of the
+        # domain of h* it stands still while the agents' v still go on agreeing, and only they can tell that: there a
+        # run stops later than it might.
         spread = np.linalg.norm(lam - lam.mean(axis=0)) / np.linalg.norm(lam)
-        assert max(true, spread) > 1e-3 * tol
+        assert max(true, spread) > 1e-4 * tol
 
 
 def test_the_rounds_of_stopping_are_counted():
-    """Once the facts and the start, then a view and as many rounds as the diameter for each check."""
+    """Once the facts and the start, then a view and as many rounds as the diameter for each check.
+
+    A round of maxima has eight numbers and two for each of the three rows, one of the facts two for each row.
+    """
     problem = random_problem(5, 6, 3)
     network = npga.Network.path(6)
     done, _, _ = outcome(problem, network, npga.version("nids"), tame_steps(problem), Stop(60, 0.0, 20))
@@ -91,7 +96,7 @@ def test_the_rounds_of_stopping_are_counted():
     assert done.totals["rounds"] == 60
     links = 2 * len(network.edges)
     assert done.totals["control_messages"] == links * done.totals["control_rounds"]
-    assert done.totals["control_floats_sent"] == links * (5 * 5 + 5 * 3 + 3 * (6 + 5 * 10))
+    assert done.totals["control_floats_sent"] == links * (5 * 5 + 5 * 6 + 3 * (6 + 5 * 14))
 
 
 def test_stopping_on_two_processes_ends_at_one_iteration_with_the_same_bits(tmp_path):

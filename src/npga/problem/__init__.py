@@ -4,24 +4,27 @@ This room owns the problem and its residual; it imports functions, networks and 
 
     problem     agents and coupling, checked; objective and residual at a point
     blocks      diag(A_1, ..., A_n) applied to all agents at once, and spectral norms
-    residual    the scale-free residual of the optimality conditions
+    residual    by how much one more step would change anything: the residual of the optimality conditions
+    solution_facts  how far a point is from the solution at most, and whether its prices are the only ones
 """
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
 from npga.problem._consensus import ConsensusProblem
 from npga.problem._problem import Agent, Problem
-from npga.problem._residual import Residual, coupling_point, natural_curvature, residual, stationarity_gap
+from npga.problem._residual import FORCES, LEAST, Residual, Units, natural_curvature, residual, row_blocks
 
 __all__ = [
+    "FORCES",
+    "LEAST",
     "Agent",
     "BlockOperator",
     "ConsensusProblem",
     "Problem",
     "Residual",
-    "coupling_point",
+    "Units",
     "dense_block",
     "natural_curvature",
     "residual",
+    "row_blocks",
     "spectral_norm",
-    "stationarity_gap",
 ]

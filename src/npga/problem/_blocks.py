@@ -27,6 +27,8 @@ Array = NDArray[Any]
 _STACK_LIMIT = 1 << 14
 # Up to this size a Gram matrix is formed to get a spectral norm; beyond it Lanczos is used.
 _GRAM_LIMIT = 1500
+# Up to this many entries a linear operator is written out to see its rows.
+_DENSE_LIMIT = 1 << 22
 
 
 class _Group(Protocol):
@@ -148,6 +150,21 @@ class BlockOperator:
     def norms(self) -> Array:
         """Spectral norms sigma_max(A_i), one for each agent."""
         return np.array([spectral_norm(block) for block in self.blocks])
+
+    @cached_property
+    def row_squares(self) -> Array:
+        """Squared norms of the rows, n x p in double precision; rows that cannot be told apart count alike."""
+        return np.array([_row_squares(block, norm) for block, norm in zip(self.blocks, self.norms, strict=True)])
+
+
+def _row_squares(block: Any, norm: float) -> Array:
+    if isinstance(block, LinearOperator):
+        if block.shape[0] * block.shape[1] > _DENSE_LIMIT:
+            return np.full(block.shape[0], norm**2)
+        block = dense_block(block)
+    if sparse.issparse(block):
+        return np.asarray(block.multiply(block).sum(axis=1), np.float64).reshape(-1)
+    return np.asarray(np.einsum("kj,kj->k", block, block, dtype=np.float64))
 
 
 def dense_block(block: Any) -> Array:

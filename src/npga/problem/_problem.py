@@ -23,7 +23,8 @@ from npga.errors import ProblemError
 from npga.functions import Function, Zero, join
 from npga.networks import Network
 from npga.problem._blocks import BlockOperator, dense_block
-from npga.problem._residual import Residual, natural_curvature, residual
+from npga.problem._residual import Residual, Units, natural_curvature, residual
+from npga.problem._solution_facts import duals_are_unique, error_bound
 
 Array = NDArray[Any]
 
@@ -152,6 +153,11 @@ class Problem:
         """A natural unit of cost / x^2: l, or l_h sigma^2 where f has no curvature, or 0 where neither has one."""
         return natural_curvature(self.l, self.h.L, self.sigma)
 
+    @cached_property
+    def units(self) -> Units:
+        """What the residual is measured in."""
+        return Units(self)
+
     @property
     def _owners(self) -> list[Agent]:
         return [a for a, size in zip(self.agents, self.sizes, strict=True) if size]
@@ -233,10 +239,26 @@ class Problem:
         return float(self.f(x) + self.g.value(x, tol) + self.h.value(self.A.apply(x).sum(axis=0), tol))
 
     def kkt(self, x: ArrayLike | Sequence[ArrayLike], lam: ArrayLike) -> Residual:
-        """Scale-free residual of the optimality conditions at (x, mean of lam); see `npga.problem.residual`."""
+        """Residual of the optimality conditions at (x, mean of lam); see `npga.problem.residual`."""
         x = self.join(x)
-        mean = self._checked(lam, (self.p,), "lam", "") if np.shape(lam) == (self.p,) else self.dual(lam).mean(axis=0)
-        return residual(self, x, self.A.apply(x), mean)
+        return residual(self, x, self.A.apply(x), self._one_dual(lam))
+
+    def error_bound(self, x: ArrayLike | Sequence[ArrayLike], lam: ArrayLike) -> float:
+        """A number that |x - x*| does not exceed; infinity where strong convexity gives none.
+
+        There is one where every f_i + g_i is strongly convex and h is smooth, or h is an equality and g is zero.
+        """
+        x = self.join(x)
+        return error_bound(self, x, self._one_dual(lam))
+
+    def duals_are_unique(self, x: ArrayLike | Sequence[ArrayLike], lam: ArrayLike) -> bool | None:
+        """Whether no other multiplier goes with the solution x; None where that is too much work to find out."""
+        return duals_are_unique(self, self.join(x), self._one_dual(lam))
+
+    def _one_dual(self, lam: ArrayLike) -> Array:
+        if np.shape(lam) == (self.p,):
+            return self._checked(lam, (self.p,), "lam", "")
+        return np.asarray(self.dual(lam).mean(axis=0))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,47 +1,86 @@
-"""The scale-free residual of the optimality conditions of P1.
+"""The residual of the optimality conditions of P1: by how much one more step would change anything.
 
 A pair (x, lam) with lam in R^p solves the saddle-point problem if and only if
 
     0 in grad f(x) + A^T lam + dg(x),        (stationarity)
-    lam in dh(A x).                          (coupling)
+    lam in dh(z),   z = sum_i A_i x_i,       (coupling)
 
-Both are measured by how far a proximal step moves:
+that is, if and only if a proximal step leaves every agent's block and every row of the coupling where it is:
 
-    r_x = (x - prox_{s g}(x - s (grad f(x) + A^T lam))) / s,     relative to  max(|grad f|, |A^T lam|, l |x|)
-    r_z =  z - prox_{t h}(z + t lam),   z = sum_i A_i x_i,       relative to  max(|(A_i x_i)_i|, |prox|, t |lam|)
+    x_i+ = prox_{s_i g_i}(x_i - s_i (grad f_i(x_i) + A_i^T lam)),        z+ = prox_{t h}(z + t lam).
 
-with s = 1/l and t = sigma^2/l, which have the units of x^2/cost and z^2/cost, so that a change of units of x, of
-the rows of A or of the cost leaves the residual as it is. Where f has no curvature (l = 0), that of h takes its place
-(`Problem.curvature`), and where both have none, s and t are ratios of the current magnitudes. The scale of the
-coupling counts the single terms A_i x_i because their sum may be zero at the solution, and t |lam| because all of them
-may be; not so for an indicator h: where a constraint cannot be met lam grows for ever and must not hide it.
+The residual is the largest relative move, of any agent and of any row k,
+
+    |x_i+ - x_i| / max(|x_i|, |x_i+|, c s_i |grad f_i|, c s_i K_i, e sqrt(s_i E)),      K_i^2 = sum_k |a_ik|^2 lam_k^2,
+    |z_k+ - z_k| / max(max_i |(A_i x_i)_k|, |z_k+|, e sqrt(t_k E), c t_k |lam_k| unless h is an indicator there),
+
+a_ik being row k of A_i. So ``tol = 1e-8`` says: *a natural step would move no agent and no coupling row by more than
+1e-8 of its own size.* Rows that h does not treat one by one (a ball) are measured together.
+
+The natural steps have the units of x^2/cost and z^2/cost. An agent is curved where L_i > 0, with s_i = 1/L_i, or where
+h is smooth, with s_i = 1/(l_h |A_i|^2). For one that is flat, with forces F_i = max(|grad f_i|, |A_i^T lam|, K_i),
+
+    s_i = E_0 / F_i^2,      E_0 = max(|x_i|^2 / s_i over curved agents, |x_i| F_i over flat ones),
+
+or 1 where that is 0 or no number; and t_k = max_i |a_ik|^2 s_i. Hence units do not matter: those of the cost, of a row
+of the coupling, of one agent's variables.
+
+What may vanish at a solution must not be all that one divides by. An agent's size counts at least c = 1e-2 of the
+displacement that the single forces on it would cause, because a sum of large forces cannot be resolved better; and at
+least e = 1e-6 of what the largest energy would displace, E = max(E_0, s_i |grad f_i|^2 over curved agents). A run also
+counts the energy of its first step, so that a solution at the origin is recognised. For an indicator h the multiplier
+does not count: where a constraint cannot be met lam grows for ever and must not hide it.
+
+In rows where h is smooth, grad h(z) is a multiplier as good as lam, and the better of the two is taken: a lam that is
+wrong only where it does not act on x does not matter.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npga.functions import Function
+from npga.functions import Function, SeparableSum
 
 if TYPE_CHECKING:
     from npga.problem._problem import Problem
 
 Array = NDArray[Any]
 
+# c and e above.
+FORCES, LEAST = 1e-2, 1e-6
+
 
 class Residual(NamedTuple):
-    """Relative residuals, their maximum, and the absolute ones that they came from."""
+    """The residual and what goes with it.
+
+    Parameters
+    ----------
+    kkt
+        The largest relative move.
+    stationarity, coupling
+        The largest of an agent, and of a row.
+    overall
+        The root mean square of all relative moves, weighted by their energies: a measure of progress, where the largest
+        move is 1 until the last agent has left its start.
+    energy
+        What a run may remember of its first step.
+    lam
+        The multiplier at which all this was found: that which was given, or grad h(z).
+    """
 
     kkt: float
     stationarity: float
     coupling: float
-    absolute: tuple[float, float]
+    overall: float
+    energy: float
+    lam: Array
 
 
-def residual(problem: Problem, x: Array, Ax: Array, lam: Array, floor: tuple[float, float] = (0.0, 0.0)) -> Residual:
+def residual(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float = 0.0) -> Residual:
     """Residual of the optimality conditions at (x, lam).
 
     Parameters
@@ -50,27 +89,156 @@ def residual(problem: Problem, x: Array, Ax: Array, lam: Array, floor: tuple[flo
         The problem.
     x, Ax, lam
         Concatenated x, the n x p array of rows A_i x_i, and one dual vector of length p.
-    floor
-        Smallest scales for the two conditions. A run passes what rounding can resolve of its first residual, so
-        that a solution at the origin can be recognised.
+    energy
+        Least energy to measure against; a run passes that of its first step.
     """
+    found = _at(problem, x, Ax, lam, energy)
+    if not problem.units.smooth:
+        return found
+    slopes, z = np.array(lam), Ax.sum(axis=0)
+    for part, rows in problem.units.smooth:
+        slopes[rows] = part.grad(z[rows])
+    other = _at(problem, x, Ax, slopes, energy)
+    return other if other.kkt < found.kkt else found
+
+
+def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Residual:
+    units = problem.units
     gradient = problem.f.grad(x)
     pull = problem.A.adjoint(np.broadcast_to(lam, Ax.shape))
-    z = Ax.sum(axis=0)
-    size_x, size_gradient, size_pull = _norm(x), _norm(gradient), _norm(pull)
-    size_z, size_lam = _norm(Ax), _norm(lam)
-    curvature = problem.curvature
-    s = 1.0 / curvature if curvature else _ratio(size_x, max(size_gradient, size_pull))
-    t = problem.sigma**2 / curvature if curvature and problem.sigma else _ratio(size_z, size_lam)
+    if not np.isfinite(gradient.sum() + pull.sum() + Ax.sum()):
+        return Residual(np.nan, np.nan, np.nan, np.nan, 0.0, lam)
+    size, slope, pulled = (units.of_agents(values) for values in (x, gradient, pull))
+    terms = units.terms(lam)
+    steps, present = units.steps(size, np.maximum(np.maximum(slope, pulled), terms))
+    first = max(present, float((np.square(slope) * steps)[units.is_curved].max(initial=0.0)))
+    along = steps[units.owner].astype(x.dtype)
+    ahead = x - along * (gradient + pull)
+    if not problem.g.is_zero:
+        ahead = problem.g.prox(ahead, along)
+    moved, reached = units.of_agents(x - ahead), units.of_agents(ahead)
+    least = max(first, energy)
+    scale = np.maximum.reduce(
+        [size, reached, FORCES * steps * slope, FORCES * steps * terms, LEAST * np.sqrt(least * steps)]
+    )
+    row_steps = units.row_steps(steps)
+    row_moved, row_scale = _row_moves(problem, Ax, lam, row_steps, least)
+    stationarity, coupling = _largest_ratio(moved, scale), _largest_ratio(row_moved, row_scale)
+    energies = [np.sum(np.square(m) / s) for m, s in ((moved, steps), (row_moved, row_steps))]
+    scales = [np.sum(np.square(m) / s) for m, s in ((scale, steps), (row_scale, row_steps))]
+    overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) > 0.0 else 0.0
+    first = max(first, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
+    return Residual(_worse(stationarity, coupling), stationarity, coupling, overall, first, lam)
 
-    force = gradient + pull
-    r_x = stationarity_gap(problem.g, x, force, s)
-    near = coupling_point(problem.h, z, lam, t)
-    r_z = _norm(z - near)
-    stationarity = _relative(r_x, max(size_gradient, size_pull, size_x / s, floor[0]))
-    shift = 0.0 if problem.h.is_indicator else t * size_lam
-    coupling = _relative(r_z, max(size_z, _norm(near), shift, floor[1]))
-    return Residual(_worse(stationarity, coupling), stationarity, coupling, (r_x, r_z))
+
+def _row_moves(problem: Problem, Ax: Array, lam: Array, steps: Array, energy: float) -> tuple[Array, Array]:
+    """How far rows, or rows that belong together, move in a step of h, and what that is relative to."""
+    units, z = problem.units, Ax.sum(axis=0)
+    along = np.repeat(steps, np.diff(units.bounds))
+    near = problem.h.prox(z + along.astype(z.dtype) * lam, along.astype(z.dtype))
+    scale = np.maximum.reduce(
+        [
+            np.max([units.of_rows(row) for row in Ax], axis=0) if units.is_grouped else np.abs(Ax).max(axis=0),
+            units.of_rows(near),
+            LEAST * np.sqrt(energy * steps),
+            np.where(units.is_hard, 0.0, FORCES * steps * units.of_rows(lam)),
+        ]
+    )
+    return units.of_rows(z - near), scale
+
+
+class Units:
+    """What a problem's residual is measured in; found once for each problem.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+
+    Attributes
+    ----------
+    curvature : ndarray of shape (n,)
+        Cost / x^2 of each agent: L_i, or l_h |A_i|^2 where f_i is flat, or 0 where h is not smooth either.
+    owner : ndarray of shape (d,)
+        The agent of each coordinate.
+    bounds : ndarray
+        Rows bounds[b] to bounds[b + 1] are measured together: one row each where h treats rows one by one.
+    is_hard : ndarray of bool
+        Whether h is an indicator on these rows.
+    step_range : tuple of float
+        Least and largest step: beyond them squares are no numbers.
+    smooth : list
+        The parts of h that have a gradient, and their rows.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        owns, l_h = problem.sizes > 0, problem.h.L
+        facts = zip(problem.agents, problem.A.norms, owns, strict=True)
+        self.curvature = np.array([natural_curvature(a.f.L, l_h, norm) if own else 0.0 for a, norm, own in facts])
+        self.is_curved = self.curvature > 0.0
+        self.owner = np.repeat(np.arange(problem.n), problem.sizes)
+        self._owns = owns
+        limits = np.finfo(problem.dtype)
+        self.step_range = float(np.sqrt(limits.tiny)), float(np.sqrt(limits.max))
+        parts = _parts(problem.h, problem.p)
+        self.smooth = [(part, rows) for part, rows in parts if part.has_grad and np.isfinite(part.L)]
+        self.bounds, self.is_hard = row_blocks(problem.h, problem.p)
+        self.is_grouped = len(self.is_hard) < problem.p
+
+    @cached_property
+    def squares(self) -> Array:
+        """|a_ik|^2, the squared rows of the blocks, n x p."""
+        return self._problem.A.row_squares
+
+    def terms(self, lam: Array) -> Array:
+        """K_i, the size of the single terms of A_i^T lam."""
+        return np.asarray(np.sqrt(self.squares @ np.square(lam, dtype=np.float64)))
+
+    def of_agents(self, values: Array) -> Array:
+        """Norms of the agents' blocks."""
+        return np.sqrt(np.bincount(self.owner, np.square(values, dtype=np.float64), self._problem.n))
+
+    def of_rows(self, values: Array) -> Array:
+        """Norms of the rows that belong together."""
+        if not self.is_grouped:
+            return np.abs(values)
+        return np.sqrt(np.add.reduceat(np.square(values, dtype=np.float64), self.bounds[:-1]))
+
+    def steps(self, size: Array, force: Array) -> tuple[Array, float]:
+        """s_i for each agent, and the largest energy |x_i|^2 / s_i, from the sizes of blocks and of forces."""
+        curved = self.is_curved
+        present = float(np.where(curved, self.curvature * np.square(size), size * force).max(initial=0.0))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            flat = np.where((force > 0.0) & (present > 0.0), present / np.square(force), 1.0)
+            return np.clip(np.where(curved, 1.0 / self.curvature, flat), *self.step_range), present
+
+    def row_steps(self, steps: Array) -> Array:
+        """t for the rows that belong together: the largest |a_ik|^2 s_i among them, 1 where they are empty."""
+        largest = (self.squares * np.where(self._owns, steps, 0.0)[:, None]).max(axis=0)
+        if self.is_grouped:
+            largest = np.maximum.reduceat(largest, self.bounds[:-1])
+        return np.clip(np.where(largest > 0.0, largest, 1.0), *self.step_range)
+
+
+def _parts(h: Function, p: int) -> list[tuple[Function, slice]]:
+    """The parts of h, and their rows."""
+    if not isinstance(h, SeparableSum):
+        return [(h, slice(0, p))]
+    ends = np.cumsum(h.sizes).tolist()
+    return [(part, slice(end - size, end)) for part, size, end in zip(h.parts, h.sizes, ends, strict=True)]
+
+
+def row_blocks(h: Function, p: int) -> tuple[Array, Array]:
+    """Where blocks of rows begin and end that h does not take apart, and whether h is an indicator on each."""
+    lengths: list[int] = []
+    hard: list[bool] = []
+    for part, rows in _parts(h, p):
+        size = rows.stop - rows.start
+        own = [1] * size if part.is_separable or part.is_zero else [size]
+        lengths += own
+        hard += [part.is_indicator] * len(own)
+    return np.concatenate([[0], np.cumsum(lengths)]), np.array(hard)
 
 
 def natural_curvature(l_f: float, l_h: float, sigma: float) -> float:
@@ -81,26 +249,11 @@ def natural_curvature(l_f: float, l_h: float, sigma: float) -> float:
     return 0.0
 
 
-def stationarity_gap(g: Function, x: Array, force: Array, s: float) -> float:
-    """|x - prox_{s g}(x - s force)| / s with force = grad f(x) + A^T lam; for all agents or for one."""
-    return _norm(force) if g.is_zero else _norm(x - g.prox(x - s * force, s)) / s
-
-
-def coupling_point(h: Function, z: Array, lam: Array, t: float) -> Array:
-    """prox_{t h}(z + t lam), which is z where lam in dh(z)."""
-    return h.prox(z + t * lam, t)
-
-
-def _norm(values: Array) -> float:
-    return float(np.linalg.norm(values))
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    return numerator / denominator if numerator > 0.0 and denominator > 0.0 else 1.0
-
-
-def _relative(size: float, scale: float) -> float:
-    return size / scale if scale > 0.0 else size
+def _largest_ratio(moved: Array, scale: Array) -> float:
+    """The largest quotient; 0/0 is 0, and what is not a number stays one."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = np.where(moved == 0.0, 0.0, moved / scale)
+    return float(ratios.max(initial=0.0))
 
 
 def _worse(a: float, b: float) -> float:

@@ -6,18 +6,29 @@ own estimate of z_hat,
 
     z_i = (n / beta) (v_i - lam_prev_i),     with mean z_hat exactly,
 
-and the residual of `npga.problem.residual` has a bound made of maxima over agents and links. With D the diameter,
-a = max over links |lam_i - lam_j|, b = max over links |z_i - z_j| and c = max_i |A_i x_i - A_i x_hat_i|:
+and the residual of `npga.problem.residual` has a bound made of maxima over agents and links. With D the diameter, let
+a, b be the largest |lam_i - lam_j| and |z_i - z_j| over links and c the largest |A_i x_i - A_i x_hat_i|. Then
 
-    |lam - lam_i| <= D a,     |z - z_i| <= n c + D b,
-    r_x <= sqrt(n) (max(1, alpha/s) max_i R_i + sigma D a),
-    r_z <= 2 (n c + D b) + max(1, t beta/n) max_i P_i + t D a,
+    |lam - lam_i| <= l = D a,        |z - z_i| <= e = n c + D b.
 
-where R_i = |x_i - prox_{alpha g}(x_i - alpha (grad f_i + A_i^T lam_i))| / alpha is the length of the agent's own next
-step, and P_i = |z_i - prox_{(n/beta) h}(z_i + (n/beta) lam_i)|. Both use that proximal maps are nonexpansive, that
-R(s) decreases in s and s R(s) increases, and that P(t) increases in t and P(t)/t decreases. The scales that the
-residual divides by are bounded from below by maxima over agents in the same way. Agents round what they contribute up
-to powers of two (`coarse`), and `bound` takes half of it wherever it needs a value from below.
+**Agents.** m(s), the move of x_i in a proximal step s at lam_i, changes by at most s |A_i| l at lam, m(s) increases and
+m(s)/s decreases. What it is relative to is at least X = max(|x_i|, c s G) with G = max(|grad f_i|, 15 K_i/16), where
+K_i is taken at lam_i and l is small enough for 15/16 of it to be safe. So
+
+    stationarity <= max_i m(s_i)/X_i + l max_i s_i |A_i|/X_i
+
+with s_i = 1/curvature; a flat agent does not know its s, and takes the worst, |x_i|/(c G).
+
+**Rows.** With t a step of h that is at least the true one, and P the move of z_i in a step t0 of h at lam_i,
+
+    |z+ - z| <= r = max(1, t/t0) P + 2 e + t l,        relative to at least  S - e - r,
+
+S being the largest |z_i|, or |A_i x_i| where the sum of large terms is small. All of it holds row by row, or for rows
+that h does not take apart together, so that P and S are vectors. A step t is max_i |a_i|^2 s_i: shared once for curved
+agents, and E max_i |a_i|^2/G_i^2 for flat ones, E being the largest energy.
+
+Agents round what they contribute up to powers of two (`coarse`), and `bound` takes half of it wherever it needs a value
+from below.
 """
 
 from __future__ import annotations
@@ -29,13 +40,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.problem import Agent, coupling_point, natural_curvature, spectral_norm, stationarity_gap
+from npga.problem import FORCES, Agent, BlockOperator, natural_curvature, row_blocks
 from npga.runtimes._faults import Diverged
 from npga.solver import State
 from npga.steps import Steps
 
 Array = NDArray[Any]
 Share = Callable[[int, Mapping[int, Array]], Mapping[int, Mapping[int, Array]]]
+
+# Says that nothing is known, and survives a round of maxima.
+_HUGE = 2.0**900
+# The step of a flat agent whose x_i is zero: m(s)/s is largest for short ones.
+_SHORT = 2.0**-40
+# Single terms count as the size of a row where they are so many times their sum.
+_SMALL_SUM = 10.0
 
 
 class Agreement:
@@ -45,18 +63,16 @@ class Agreement:
     ----------
     own
         What each agent of this party measures of itself.
-    h, n, diameter, steps
-        Coupling function, number of agents, diameter of the network, steps: known to all.
+    n, diameter, steps
+        Number of agents, diameter of the network, steps: known to all.
     share
         One round: called with its number and a vector for each own agent, returns what each hears.
     """
 
-    def __init__(
-        self, own: Mapping[int, OwnMeasures], h: Function, n: int, diameter: int, steps: Steps, share: Share
-    ) -> None:
-        self._own, self._h, self._n, self._diameter, self._steps, self._share = own, h, n, diameter, steps, share
+    def __init__(self, own: Mapping[int, OwnMeasures], n: int, diameter: int, steps: Steps, share: Share) -> None:
+        self._own, self._n, self._diameter, self._steps, self._share = own, n, diameter, steps, share
         self._rounds = 0
-        self._facts = np.zeros(3)
+        self._facts = Facts(np.zeros(2))
 
     def largest(self, own: Mapping[int, Array]) -> Array:
         """Maxima over all agents of the network, known to each after as many rounds as the diameter."""
@@ -68,17 +84,18 @@ class Agreement:
 
     def share_facts(self) -> None:
         """Once, before the first residual."""
-        self._facts = self.largest({i: coarse(own.facts()) for i, own in self._own.items()})
+        self._facts = Facts(self.largest({i: coarse(own.facts()) for i, own in self._own.items()}))
 
     def residual(self, states: Mapping[int, State]) -> float:
         """A bound on the residual of the whole problem, the same number at every agent."""
         views = {i: self._own[i].view(state) for i, state in states.items()}
         heard = self._round(views)
-        measured = {i: coarse(self._own[i].measure(state, views[i], heard[i])) for i, state in states.items()}
+        facts = self._facts
+        measured = {i: coarse(self._own[i].measure(state, views[i], heard[i], facts)) for i, state in states.items()}
         for i, values in measured.items():
             if not np.isfinite(values).all():
                 raise Diverged(i)
-        return bound(self._facts, self.largest(measured), self._h, self._n, self._diameter, self._steps)
+        return bound(facts, self.largest(measured), self._n, self._diameter, self._steps)
 
     def _round(self, vectors: Mapping[int, Array]) -> Mapping[int, Mapping[int, Array]]:
         self._rounds += 1
@@ -96,58 +113,104 @@ class OwnMeasures:
 
     def __init__(self, agent: Agent, h: Function, n: int, steps: Steps) -> None:
         self._agent, self._At, self._h = agent, agent.A.T, h
-        self._alpha, self._beta, self._t = steps.alpha, steps.beta, n / steps.beta
+        self._beta, self._t = steps.beta, n / steps.beta
+        p, d = agent.A.shape
+        own = BlockOperator([agent.A], p, np.dtype(np.float64))
+        self._norm, self._squares = float(own.norms[0]), own.row_squares[0]
+        self._bounds = row_blocks(h, p)[0]
+        self._curvature = natural_curvature(agent.f.L, h.L, self._norm) if d else 0.0
+        self._is_flat = d > 0 and not self._curvature
+        self._largest_squares = np.maximum.reduceat(self._squares, self._bounds[:-1])
 
     def facts(self) -> Array:
-        """[L_i, 1 if L_i is infinite else 0, sigma_i]; their maxima are shared once, before the first iteration."""
-        L = self._agent.f.L if self._agent.A.shape[1] else 0.0
-        return np.array([L if np.isfinite(L) else 0.0, float(not np.isfinite(L)), spectral_norm(self._agent.A)])
+        """Steps of the rows by its curvature, then its squared rows if it has none; shared once, before iterating."""
+        nothing = np.zeros_like(self._largest_squares)
+        if self._is_flat:
+            return np.concatenate([nothing, self._largest_squares])
+        curved = self._largest_squares / self._curvature if self._curvature else nothing
+        return np.concatenate([curved, nothing])
 
     def view(self, state: State) -> Array:
         """lam_i and z_i, for the neighbours."""
         return np.concatenate([state.lam, self._t * (state.v - state.lam_prev)]).astype(np.float64)
 
-    def measure(self, state: State, mine: Array, views: Mapping[int, Array]) -> Array:
+    def measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts) -> Array:
         """The numbers whose maxima `bound` needs."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._measure(state, mine, views)
+            return self._measure(state, mine, views, facts)
 
-    def _measure(self, state: State, mine: Array, views: Mapping[int, Array]) -> Array:
-        alpha, t = self._alpha, self._t
+    def _measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts) -> Array:
         lam, z = np.split(mine, 2)
-        x = np.asarray(state.x, dtype=np.float64)
-        gradient, pull = self._agent.f.grad(state.x), np.asarray(self._At @ state.lam)
         apart = [np.split(mine - view, 2) for view in views.values()]
-        return np.array([
-            stationarity_gap(self._agent.g, x, gradient + pull, alpha),
-            max((_norm(first) for first, _ in apart), default=0.0),
-            max((_norm(second) for _, second in apart), default=0.0),
-            _norm(state.Ax - (state.v - state.lam_prev + state.u) / self._beta),  # v = lam_prev - u + beta A x_hat
-            _norm(z - coupling_point(self._h, z, lam, t)),
-            _norm(x), _norm(gradient), _norm(pull), _norm(state.Ax), _norm(lam),
-        ])  # fmt: skip
+        steps = facts.first_steps(self._t)
+        along = np.repeat(steps, np.diff(self._bounds))
+        near = self._h.prox(z + along * lam, along)
+        sums, terms = self._of_rows(z), self._of_rows(np.asarray(state.Ax, np.float64))
+        scalars, flat_rows = self._agent_part(state, lam)
+        links = [max((_norm(pair[k]) for pair in apart), default=0.0) for k in (0, 1)]
+        ahead = _norm(state.Ax - (state.v - state.lam_prev + state.u) / self._beta)  # v = lam_prev - u + beta A x_hat
+        rows = [self._of_rows(z - near), np.where(terms > _SMALL_SUM * sums, terms, sums)]
+        return np.concatenate([[*links, ahead, *scalars], *rows, *([flat_rows] if facts.is_flat else [])])
+
+    def _agent_part(self, state: State, lam: Array) -> tuple[tuple[float, ...], Array]:
+        """m/X, s |A_i|/X, 16 max_k |a_ik| / K_i where K_i counts, the energy, |x_i| |A_i|; and steps of the rows."""
+        nothing = np.zeros_like(self._largest_squares)
+        x = np.asarray(state.x, dtype=np.float64)
+        if not x.size:
+            return (0.0,) * 5, nothing
+        gradient, pull = self._agent.f.grad(state.x), np.asarray(self._At @ state.lam)
+        size, slope, terms = _norm(x), _norm(gradient), float(np.sqrt(self._squares @ np.square(lam)))
+        force, doubt = max(slope, 0.9375 * terms), 0.0
+        if force > slope:
+            doubt = 16.0 * float(np.sqrt(self._squares.max())) / terms
+        if self._is_flat:
+            s = size / (FORCES * force) if force else 1.0
+            s, scale = (s, size) if size else (_SHORT, FORCES * force * _SHORT)
+            energy, rows = size * max(slope, _norm(pull), terms), _quotient(self._largest_squares, force**2)
+        else:
+            s = 1.0 / self._curvature
+            scale, energy, rows = max(size, FORCES * s * force), self._curvature * size**2, nothing
+        moved = _norm(x - self._agent.g.prox(x - s * (gradient + pull), s))
+        lengths = (float(_quotient(moved, scale)), float(_quotient(s * self._norm, scale)))
+        return (*lengths, doubt, energy, size * self._norm if self._is_flat else 0.0), rows
+
+    def _of_rows(self, values: Array) -> Array:
+        return np.asarray(np.sqrt(np.add.reduceat(np.square(values), self._bounds[:-1])))
 
 
-def bound(facts: Array, maxima: Array, h: Function, n: int, diameter: int, steps: Steps) -> float:
+class Facts:
+    """What all agents know of the steps of h, from the maxima of `OwnMeasures.facts`."""
+
+    def __init__(self, maxima: Array) -> None:
+        self.curved, self.squares = np.split(maxima, 2)
+        self.is_flat = bool(self.squares.any())
+
+    def first_steps(self, otherwise: float) -> Array:
+        """The steps t0 of h that agents measure with."""
+        return np.where(self.curved > 0.0, self.curved, otherwise)
+
+    def steps(self, energy: float, flat: Array | None) -> Array:
+        """Steps of h that are not less than those of the residual."""
+        if flat is None:
+            return np.where(self.curved > 0.0, self.curved, 1.0)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.maximum(self.curved, energy * flat if energy else self.squares))
+
+
+def bound(facts: Facts, maxima: Array, n: int, diameter: int, steps: Steps) -> float:
     """An upper bound on the residual `problem.kkt(x, lam).kkt`, from maxima over all agents, rounded by `coarse`."""
-    step, a, b, c, near, _, gradient, pull, Ax, lam = maxima.tolist()
-    smooth, unbounded, sigma = facts.tolist()
-    least_x, least_gradient, least_pull, least_Ax, least_lam = (maxima[5:] / 2).tolist()
-    l_f, root, spread = np.inf if unbounded else smooth, np.sqrt(n), diameter * a
-    pulled = max(least_pull - sigma * spread, 0.0)
-    curvature, least_curvature = natural_curvature(l_f, h.L, sigma), natural_curvature(l_f / 2, h.L, sigma / 2)
-    # Where f and h have no curvature, s and t are ratios of norms over all agents, each between its maximum and root
-    # times it. The least s and the largest t are wanted; t = sigma^2 / curvature is 1 / l_h where that of h counts.
-    pulls = root * max(gradient, pull + sigma * spread), max(least_gradient, pulled)
-    s = 1.0 / curvature if curvature else _least_ratio(least_x, *pulls)
-    if curvature and sigma:
-        t = sigma**2 / least_curvature if 0.0 < l_f < np.inf else 1.0 / h.L
-    else:
-        t = _largest_ratio(root * Ax, lam, least_lam - spread)
-    r_x = root * (max(1.0, steps.alpha / s) * step + sigma * spread)
-    r_z = 2.0 * (n * c + diameter * b) + max(1.0, t * steps.beta / n) * near + t * spread
-    scale_x = max(least_gradient, pulled, least_x * least_curvature)
-    return float(max(_relative(r_x, scale_x), _relative(r_z, least_Ax)))
+    a, b, c, u, w, doubt, energy, reach = maxima[:8].tolist()
+    rows = np.split(maxima[8:], 3 if facts.is_flat else 2)
+    spread, error = diameter * a, n * c + diameter * b
+    if doubt * spread > 1.0:
+        return np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = facts.steps(energy + reach * spread, rows[2] if facts.is_flat else None)
+        first = facts.first_steps(n / steps.beta)
+        moved = np.maximum(1.0, t / first) * rows[0] + 2.0 * error + (t * spread if spread else 0.0)
+        coupling = _quotient(moved, np.maximum(rows[1] / 2.0 - error - moved, 0.0)).max()
+        total = max(u + (w * spread if spread else 0.0), float(coupling))
+    return float(total) if total < _HUGE else np.inf
 
 
 def coarse(values: Array) -> Array:
@@ -165,22 +228,9 @@ def _norm(values: Array) -> float:
     return float(np.linalg.norm(values))
 
 
-def _least_ratio(numerator: float, above: float, below: float) -> float:
-    """Least a / b with b between `below` and `above`; the ratio counts as 1 where a or b is zero."""
-    if numerator == 0.0 or above == 0.0:
-        return 1.0
-    return numerator / above if below > 0.0 else min(1.0, numerator / above)
-
-
-def _largest_ratio(numerator: float, above: float, below: float) -> float:
-    """Largest a / b with a at most `numerator` and b between `below` and `above`; 1 where a or b is zero."""
-    if numerator == 0.0 or above == 0.0:
-        return 1.0
-    return max(1.0, numerator / below) if below > 0.0 else np.inf
-
-
-def _relative(size: float, scale: float) -> float:
-    """Return size / scale; where the scale is not known to be positive nothing is known of a positive size."""
-    if size == 0.0:
-        return 0.0
-    return size / scale if scale > 0.0 else np.inf
+def _quotient(above: Any, below: Any) -> Any:
+    """above / below; 0/0 is 0, and what nothing is known of is huge, but a number."""
+    above, below = np.broadcast_arrays(np.asarray(above, float), np.asarray(below, float))
+    known = below > 0.0
+    found = np.divide(above, below, out=np.where(above > 0.0, _HUGE, 0.0), where=known)
+    return np.minimum(found, _HUGE)

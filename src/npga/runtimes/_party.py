@@ -95,7 +95,7 @@ class Party:
         parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
         self.agents = {i: build_agent(job, i, part) for i, part in parts.items()}
         measures = {i: OwnMeasures(part.agent, job.h, job.n, job.steps) for i, part in parts.items()}
-        self._agreement = Agreement(measures, job.h, job.n, job.network.diameter, job.steps, self._share_control)
+        self._agreement = Agreement(measures, job.n, job.network.diameter, job.steps, self._share_control)
         self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
         self._links = sum(len(row) for row in self._neighbours.values())
         self._out, self._resume, self._from_zero = out, resume, from_zero

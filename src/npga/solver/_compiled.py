@@ -106,18 +106,26 @@ class CompiledMeter(Meter[State]):
         super().__init__(method.problem, x0, reference)
         self._method = method
         self._ready: tuple[Iterate | None, Any] = (None, None)
-        problem, curvature = method.problem, method.problem.curvature
-        p, d, work = problem.p, problem.d, method.plan.parts.f.work
-        sizes = {"dual": 3 * p, "primal": 2 * d, "columns": 3 * max(p, d), "matrix": work}
+        problem, units = method.problem, method.problem.units
+        n, p, d, work = problem.n, problem.p, problem.d, method.plan.parts.f.work
+        sizes = {"dual": 5 * p, "primal": 3 * d, "columns": 3 * max(p, d), "matrix": work}
         self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
+        self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "squares": units.squares}
+        self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}
+        if units.smooth:
+            smooth = np.zeros(p, np.int64)
+            for _, rows in units.smooth:
+                smooth[rows] = 1
+            self._alive["is_smooth"] = smooth
         if reference is not None:
             self._alive["reference"] = np.ascontiguousarray(reference, problem.dtype)
         self._gauge = c.Gauge(
-            step_x=1.0 / curvature if curvature else 0.0,
-            step_z=problem.sigma**2 / curvature if curvature else 0.0,
+            least_step=units.step_range[0],
+            largest_step=units.step_range[1],
             slack=max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps)),
             g_is_zero=problem.g.is_zero,
             h_is_indicator=problem.h.is_indicator,
+            blocks=len(units.is_hard),
             **{name: array.ctypes.data for name, array in self._alive.items()},
         )
 
@@ -127,11 +135,12 @@ class CompiledMeter(Meter[State]):
         if ready is not state:
             row = self._findings(state)
         record = self._records([state.iteration], [state.rounds], row[None])[0]
-        self.yardstick.begin(float(row["residual_x"]), float(row["residual_z"]))
+        self.yardstick.begin(float(row["energy"]))
         growth = self.yardstick.growth(state.iteration, float(row["largest"]), float(row["increment"]))
         return Snapshot(record, seconds, *growth)
 
     def _findings(self, state: Iterate) -> Any:
+        self._gauge.energy = self.yardstick.energy
         own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
         arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
         table, plan, done, nothing = np.zeros(1, _FINDINGS), self._method.plan, ctypes.c_int64(), ctypes.c_int64(0)
@@ -143,13 +152,8 @@ class CompiledMeter(Meter[State]):
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
         """One record for each row of findings."""
-        unit = self.yardstick
-        x, z = (
-            _divide(table[size], np.maximum(table[scale], least), table[size])
-            for size, scale, least in (("residual_x", "scale_x", unit.floor_x), ("residual_z", "scale_z", unit.floor_z))
-        )
-        consensus = _divide(table["spread"], table["size"], np.zeros(len(table)))
-        columns = (table["gap"] / unit.distance, np.maximum(x, z), consensus, table["objective"])
+        consensus = _divide(table["spread"], table["size"])
+        columns = (table["gap"] / self.yardstick.distance, table["kkt"], consensus, table["objective"])
         return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
 
     def leaps(self, limits: Limits, record_every: int | None) -> Leap[State] | None:
@@ -159,24 +163,23 @@ class CompiledMeter(Meter[State]):
         if not isinstance(order, Agents) or order.threads > 1 or tested is None:
             return None
 
-        def leap(state: State) -> tuple[State, list[Record]]:
-            points = self._points(state, limits, record_every)
+        def leap(state: State, until: int) -> tuple[State, list[Record]]:
+            points = self._points(state, limits, record_every, until)
             if len(points) == 1:
                 return method.advance(state, int(points[0] - state.iteration)), []
             unit, tests = self.yardstick, dict(zip(SWEPT, tested.tolist(), strict=False))
             stopping = c.Stopping(
-                **tests, floor_x=unit.floor_x, floor_z=unit.floor_z, distance=unit.distance,
-                first_increment=unit.increment or 1.0, first_size=unit.size or 1.0,
-            )  # fmt: skip
+                **tests, distance=unit.distance, first_increment=unit.increment or 1.0, first_size=unit.size or 1.0
+            )
             return self._sweep(state, order, points, stopping)
 
         return leap
 
-    def _points(self, state: State, limits: Limits, every: int | None) -> Array:
+    def _points(self, state: State, limits: Limits, every: int | None, until: int) -> Array:
         """The next recorded iterations, about as many as fit into the time of a leap."""
         rounds, seconds = self._method.rounds, self._method.order.pace.seconds
         max_iters, max_rounds = limits.max_iters, limits.max_rounds
-        last = max_iters
+        last = min(max_iters, until)
         if max_rounds is not None and rounds:  # a leap ends at the first record with that many rounds
             last = min(last, state.iteration - (state.rounds - max_rounds) // rounds)
         if state.iteration >= _FIRST and self.yardstick.increment > 0.0 and seconds > 0.0:
@@ -192,6 +195,7 @@ class CompiledMeter(Meter[State]):
         method, buffers = self._method, Buffers(state, self._method.messages)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros(len(lengths), _FINDINGS)
+        self._gauge.energy = self.yardstick.energy
         begun = time.perf_counter()
         rows, done = order.sweep(buffers.arrays, lengths, self._gauge, stopping, table)
         order.pace.note(False, time.perf_counter() - begun, done)
@@ -206,6 +210,6 @@ class CompiledMeter(Meter[State]):
         return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
 
 
-def _divide(numerator: Array, denominator: Array, otherwise: Array) -> Array:
-    """The quotient where the denominator is positive."""
-    return np.divide(numerator, denominator, out=otherwise.copy(), where=denominator > 0.0)
+def _divide(numerator: Array, denominator: Array) -> Array:
+    """The quotient, 0 where the denominator is."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0.0)

@@ -96,23 +96,21 @@ class Gauge(Structure):
     """What a measurement must know beside the plan."""
 
     _fields_ = (
-        _each(c_double, "step_x step_z slack") + _each(c_int64, "g_is_zero h_is_indicator")
-        + _each(c_void_p, "reference dual primal columns matrix")
+        _each(c_double, "energy least_step largest_step slack") + _each(c_int64, "g_is_zero h_is_indicator blocks")
+        + _each(c_void_p, "curvature squares bounds is_hard is_smooth reference agents dual primal columns matrix")
     )  # fmt: skip
 
 
 class Findings(Structure):
     """What is measured."""
 
-    _fields_ = _each(
-        c_double, "residual_x residual_z scale_x scale_z size spread gap objective largest increment"
-    )  # fmt: skip
+    _fields_ = _each(c_double, "kkt energy size spread gap objective largest increment")
 
 
 class Stopping(Structure):
     """What the stopping test compares with: limits, and what they are relative to."""
 
-    _fields_ = _each(c_double, "tol gap_tol growth size floor_x floor_z distance first_increment first_size")
+    _fields_ = _each(c_double, "tol gap_tol growth size distance first_increment first_size")
 
 
 PHASES = ("begin", "exchange", "step", "combine", "pull", "move", "dual")

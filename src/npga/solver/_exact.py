@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from npga.functions import Function
 from npga.networks import Network, Version, drive
-from npga.problem import ConsensusProblem, Problem
+from npga.problem import LEAST, ConsensusProblem, Problem
 from npga.solver._loop import Meter
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._result import Record, Work
@@ -197,8 +197,8 @@ class ConsensusMeter(Meter[State]):
     def _record(self, state: State) -> Record:
         problem, unit = self._consensus, self.yardstick
         X = state.lam
-        stationarity, spread, moved = problem.residual(X, unit.floor_x)
-        unit.begin(moved, 0.0)
+        stationarity, spread, moved = problem.residual(X, LEAST * float(np.sqrt(unit.energy)))
+        unit.begin(moved**2)
         gap = np.nan
         if self.reference is not None:
             gap = float(np.linalg.norm(state.x - self.reference)) / unit.distance

@@ -15,7 +15,7 @@ from npga.networks import Network, Version
 from npga.problem import Problem, residual
 from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._result import Record, Status, Trace, Work
-from npga.solver._stopping import Limits, Snapshot, next_record
+from npga.solver._stopping import Limits, Snapshot, is_resolved, next_record
 from npga.steps import Steps
 
 if TYPE_CHECKING:
@@ -176,10 +176,7 @@ class Method(ABC, Generic[S]):
 # ------------------------------------------------------------------ what is measured
 
 Callback = Callable[[Record, Any], bool | None]
-Leap = Callable[[S], tuple[S, list[Record]]]
-
-# Residuals below this part of the first one are lost in the rounding of the first iterates.
-RESOLUTION = float(np.sqrt(np.finfo(np.float64).eps))
+Leap = Callable[[S, int], tuple[S, list[Record]]]
 
 
 @dataclass
@@ -190,22 +187,21 @@ class Yardstick:
     ----------
     distance
         |x0 - x*|, for the gap.
-    floor_x, floor_z
-        Least scales of the two parts of the residual: what rounding can resolve of the first one.
+    energy
+        Of the first step: the least that residuals are measured against.
     increment, size
         Largest change of lam, and largest lam, in the first ten records.
     """
 
     distance: float = 1.0
-    floor_x: float = 0.0
-    floor_z: float = 0.0
+    energy: float = 0.0
     increment: float = 0.0
     size: float = 0.0
 
-    def begin(self, absolute_x: float, absolute_z: float) -> None:
-        """Set the floors by the first residual that is not zero."""
-        if self.floor_x == self.floor_z == 0.0:
-            self.floor_x, self.floor_z = RESOLUTION * absolute_x, RESOLUTION * absolute_z
+    def begin(self, energy: float) -> None:
+        """Remember the first energy that is not zero."""
+        if self.energy == 0.0 and np.isfinite(energy):
+            self.energy = energy
 
     def growth(self, iteration: int, size: float, increment: float) -> tuple[float, float]:
         """Increment and size of lam, relative to the first ones."""
@@ -247,15 +243,16 @@ class Meter(Generic[S]):
         """What may pass over several records at once, or None; nothing here.
 
         A leap takes a state to a later one, before which no limit is reached at any record, and returns the records
-        between the two. The limits that a kernel knows come from `Limits.packed`.
+        between the two; it ends at the first record that is not before a given iteration. The limits that a kernel
+        knows come from `Limits.packed`.
         """
         return None
 
     def _record(self, state: S) -> Record:
         problem, unit = self.problem, self.yardstick
         mean = state.lam.mean(axis=0)
-        found = residual(problem, state.x, state.Ax, mean, (unit.floor_x, unit.floor_z))
-        unit.begin(*found.absolute)
+        found = residual(problem, state.x, state.Ax, mean, unit.energy)
+        unit.begin(found.energy)
         size = float(np.linalg.norm(state.lam))
         spread = float(np.linalg.norm(state.lam - mean))
         gap = np.nan
@@ -304,11 +301,11 @@ def run(
 
     A state is measured, recorded and tested at the iterations that `next_record` names and at the last one; the
     callback is called with each record and may return True to stop. Ctrl-C ends the run at the last whole state.
-    Where nobody wants to see every record at once, the meter may leap over several (see `Meter.leaps`). Now and then
-    the run is asked what stands in its way (see `Watch`).
+    Where nobody wants to see every record at once, the meter may leap over several (see `Meter.leaps`). At every
+    doubling of its iterations the run is asked what stands in its way (see `Watch`).
     """
     clock = time.perf_counter() - begun.seconds
-    current, watch = begun, Watch(method.problem)
+    current, watch = begun, Watch(method.problem, begun.state.iteration)
     leap = meter.leaps(limits, record_every) if callback is None else None
     try:
         while True:
@@ -319,7 +316,7 @@ def run(
                 current.trace.append(snapshot.record)
                 current.status = limits.verdict(snapshot) or Status.MAX_ITERS
                 if current.status is Status.MAX_ITERS and watch.is_due(state.iteration):
-                    _ask(watch, current)
+                    _ask(watch, current, limits)
                 for observe in observers:
                     observe(current)
                 if callback is not None and callback(snapshot.record, state):
@@ -327,7 +324,7 @@ def run(
             if current.status is not Status.MAX_ITERS or state.iteration >= limits.max_iters:
                 return current
             if leap is not None:
-                current.state, passed = leap(state)
+                current.state, passed = leap(state, watch.due)
                 for record in passed:
                     current.trace.append(record)
                 continue
@@ -352,8 +349,11 @@ def _stretch(method: Method[S], current: Run[S], until: int, deadline: float) ->
         piece = max(1, int(piece * min(_PIECE_SECONDS / max(now - begun, 1e-9), 16.0)))
 
 
-def _ask(watch: Watch, current: Run[S]) -> None:
-    """Stop the run where there is no solution."""
+def _ask(watch: Watch, current: Run[S], limits: Limits) -> None:
+    """Stop the run where there is no solution, or where its numbers have no more digits to give."""
+    if limits.tol is not None and is_resolved(current.trace, current.state.x.dtype):
+        current.status = Status.CONVERGED
+        return
     current.obstacle = watch.look(current.state.iteration, current.state.x, current.state.lam.mean(axis=0))
     if current.obstacle is not None:
         current.status = current.obstacle.status

@@ -84,23 +84,36 @@ class Watch:
     ----------
     problem
         What is being solved.
+    iteration
+        Where the run begins, or goes on.
+
+    Attributes
+    ----------
+    due : int
+        The iteration from which on to look again.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, iteration: int = 0) -> None:
         self._problem = problem
         self._before: Pair | None = None
-        self._next, self._times = _FIRST, 0
+        self.due, self._times = _FIRST, 0
+        self._pass(iteration)
 
     def is_due(self, iteration: int) -> bool:
         """Whether it is time to look again."""
-        return iteration >= self._next
+        return iteration >= self.due
+
+    def _pass(self, iteration: int) -> None:
+        while self.is_due(iteration):
+            self.due *= 2
 
     def look(self, iteration: int, x: Array, lam: Array) -> Obstacle | None:
         """What stands in the way at this iterate, as far as the run has shown it; lam is one dual vector."""
         if not self.is_due(iteration):
             return None
         found = None if self._before is None else find_obstacle(self._problem, self._before, (x, lam))
-        self._before, self._next = (np.array(x), np.array(lam)), 2 * iteration
+        self._before = np.array(x), np.array(lam)
+        self._pass(iteration)
         doubtful = found is not None and not found.is_proved
         self._times = self._times + 1 if doubtful else 0
         return None if doubtful and self._times < _REPEATED else found

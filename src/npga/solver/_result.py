@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,6 +221,33 @@ class Result:
     def kkt(self) -> float:
         """Residual of the optimality conditions at the end."""
         return float(self.trace[-1].kkt)
+
+    @cached_property
+    def duals(self) -> Array:
+        """Prices of the coupling, shape (p,): the mean of lam, or grad h(sum_i A_i x_i) where that fits better.
+
+        The sign is that of lam in dh(sum_i A_i x_i): where the coupling is sum_i A_i x_i = b or <= b, one more unit of
+        b_k changes the optimal cost by ``-duals[k]``, and for <= the duals are not negative.
+        """
+        return self.problem.kkt(self._blocks_joined(), self.lam).lam
+
+    @cached_property
+    def duals_are_unique(self) -> bool | None:
+        """Whether no other prices go with this x; None where finding out is too much work.
+
+        Other prices exist where a change y of lam moves no agent, A_i^T y = 0 in all coordinates that g_i leaves free,
+        and is nonzero only in rows where h leaves lam free: where the active part of [A_1, ..., A_n] has not full row
+        rank.
+        """
+        return self.problem.duals_are_unique(self._blocks_joined(), self.duals)
+
+    @property
+    def error_bound(self) -> float:
+        """A number that |x - x*| does not exceed; infinity where none is known. See `npga.Problem.error_bound`."""
+        return self.problem.error_bound(self._blocks_joined(), self.lam)
+
+    def _blocks_joined(self) -> Array:
+        return np.concatenate([np.ravel(block) for block in self.blocks])
 
     def __str__(self) -> str:
         last = self.trace[-1]

@@ -17,7 +17,7 @@ from npga.solver._loop import Callback, Method, Run, S, run
 from npga.solver._methods import build
 from npga.solver._progress import run_observer, show_progress
 from npga.solver._result import Result, Status
-from npga.solver._stopping import Limits, whole_number
+from npga.solver._stopping import Limits, is_resolved, whole_number
 from npga.steps import Steps
 
 
@@ -63,8 +63,9 @@ def solve(
     max_iters, max_rounds, max_seconds
         Limits; None switches the last two off.
     tol
-        The run has converged when the scale-free residual of the optimality conditions at (x, mean of lam) is at
-        most `tol`; None switches this off.
+        The run has converged when one more natural step would move no agent and no coupling row by more than `tol` of
+        its own size (see `npga.problem.residual`). Single precision also ends where that is below 3e-4 and falls no
+        more, and says so. None switches both off.
     reference, gap_tol
         A solution x*; the trace then holds |x - x*|/|x0 - x*|, and `gap_tol` stops on it.
     x0, lam0
@@ -170,4 +171,6 @@ def _message(method: Method[S], ended: Run[S]) -> str:
     """What to try next, for this very run."""
     if ended.obstacle is not None:
         return ended.obstacle.message
+    if ended.status is Status.CONVERGED and is_resolved(ended.trace, method.problem.dtype):
+        return f"The residual is what float32 resolves, {ended.trace[-1].kkt:.0e}: pass float64 data for more."
     return method.blame() if ended.status is Status.DIVERGED else ended.status.message

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.solver._result import Record, Status
+from npga.solver._result import Record, Status, Trace
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,22 @@ class Limits:
             max_seconds=None if self.max_seconds is None else max(self.max_seconds - seconds, 0.0),
             gap_tol=None if self.gap_tol is None else self.gap_tol / scale,
         )
+
+
+# The root of float32's precision: half of the digits are right.
+_SINGLE = float(np.sqrt(np.finfo(np.float32).eps))
+
+
+def is_resolved(trace: Trace, dtype: np.dtype[Any]) -> bool:
+    """Whether single precision has given what it can: a residual of 3e-4 or less that no longer falls.
+
+    It falls as long as the second half of the run has halved it. Double precision goes on: there a tolerance that
+    cannot be met is the caller's.
+    """
+    if np.dtype(dtype).itemsize >= 8 or not trace[-1].kkt <= _SINGLE:
+        return False
+    kkt, earlier = trace.kkt, trace.iteration <= trace[-1].iteration // 2
+    return bool(kkt[~earlier].min(initial=np.inf) > 0.5 * kkt[earlier].min(initial=np.inf))
 
 
 def whole_number(name: str, value: Any, least: int) -> None:

@@ -28,7 +28,7 @@ from npga.steps import Steps
 from npga.theory import Certificate, certify
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
 from npga.tuning._adaptive_steps import tied_steps, tied_version
-from npga.tuning._search import Budget, best_trial
+from npga.tuning._search import Budget, TrialRun, best_trial
 from npga.tuning._tuning_results import Trials, TunedSteps, Tuning
 
 # A search may take this part of the iterations and of the time; trials in its first round, and around the winner.
@@ -126,11 +126,12 @@ def solve(
     seed
         Of a search by trial runs; the same seed gives the same bits. Nothing is drawn when no version is given.
     **options
-        When to stop: ``tol=1e-8`` (scale-free residual of the optimality conditions), ``max_iters=100_000``,
-        ``max_rounds``, ``max_seconds``, ``gap_tol`` with ``reference``. Where to start: ``x0``, ``lam0``, or ``start``,
-        an earlier result, which also lends its version and steps where none are given. What to see: ``record_every``,
-        ``callback``, ``progress``. Going on after an interruption: ``checkpoint``, ``checkpoint_seconds``, ``resume``.
-        ``path``: "auto", "compiled" or "vectorised". They are described one by one at `npga.solver.solve`.
+        When to stop: ``tol=1e-8`` (one more natural step would move no agent and no coupling row by more than that part
+        of its own size), ``max_iters=100_000``, ``max_rounds``, ``max_seconds``, ``gap_tol`` with ``reference``. Where
+        to start: ``x0``, ``lam0``, or ``start``, an earlier result, which also lends its version and steps where none
+        are given. What to see: ``record_every``, ``callback``, ``progress``. Going on after an interruption:
+        ``checkpoint``, ``checkpoint_seconds``, ``resume``. ``path``: "auto", "compiled" or "vectorised". They are
+        described one by one at `npga.solver.solve`.
 
     Returns
     -------
@@ -249,6 +250,9 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
     version, steps = winner.version, winner.steps
     for attempt in range(_RETREATS + 1):
         left = limits.left(search.iterations, search.rounds, time.perf_counter() - begun)
+        if budget.interrupted:
+            result = _stopped(problem, network, winner)
+            break
         result = solve_with(problem, network, version, steps, limits=left, **others)
         if result.status is not Status.DIVERGED or attempt == _RETREATS:
             break
@@ -261,3 +265,10 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
         f"steps=npga.{steps!r}."
     )
     return _solution(result, message=message, search=search)
+
+
+def _stopped(problem: Problem, network: Network, trial: TrialRun) -> Result:
+    """What there is when Ctrl-C ends a search: the best trial's iterates."""
+    x, lam = trial.state.x, trial.state.lam
+    result = solve_with(problem, network, trial.version, trial.steps, x0=x, lam0=lam, max_iters=0)
+    return replace(result, status=Status.INTERRUPTED, message=Status.INTERRUPTED.message)

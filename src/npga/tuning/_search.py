@@ -92,9 +92,9 @@ def best_trial(
                 break
             near = winner.point + spread * rng.standard_normal((around, len(winner.point)))
             again = [TrialRun(problem, network, space, u) for u in (winner.point, *near)]
-            winner = halve(again, 2 * _FIRST, trials, budget, "around")[0]
+            winner = min(winner, halve(again, 2 * _FIRST, trials, budget, "around")[0], key=lambda r: r.score)
     except KeyboardInterrupt:
-        winner = winner or min(runners, key=lambda r: r.score)
+        winner, budget.interrupted = winner or min(runners, key=lambda r: r.score), True
     return trials, winner
 
 
@@ -131,7 +131,7 @@ class TrialRun:
     def _kkt(self) -> float:
         state = self.state
         with np.errstate(over="ignore", invalid="ignore"):
-            found = residual(self.problem, state.x, state.Ax, state.lam.mean(axis=0)).kkt
+            found = residual(self.problem, state.x, state.Ax, state.lam.mean(axis=0)).overall
         return found if math.isfinite(found) else math.inf
 
     def run(self, iterations: int) -> int:
@@ -279,7 +279,14 @@ class Budget:
         When the time began to run; now by default.
     work
         Iterations; None for as many as it takes.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether a search was ended by Ctrl-C.
     """
+
+    interrupted = False
 
     def __init__(
         self, seconds: float | None, tell: Tell | None, begun: float | None = None, work: int | None = None

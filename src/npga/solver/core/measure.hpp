@@ -11,7 +11,8 @@ template <class T> inline double norm(Int m, const T* x) {
     return std::sqrt(total);
 }
 inline double larger(double x, double y) { return x < y ? y : x; }
-inline double ratio(double above, double below) { return above > 0 && below > 0 ? above / below : 1; }
+// c and e of npga.problem.residual.
+constexpr double FORCES = 1e-2, LEAST = 1e-6;
 
 // Mean, size and spread of lam, its largest entry and that of its last change; NaN stays NaN.
 template <class T> void measure_duals(const Plan<T>& plan, const T* lam, const T* lam_prev, T* mean, Findings& out) {
@@ -39,55 +40,136 @@ template <class T> void measure_duals(const Plan<T>& plan, const T* lam, const T
     out.largest = broken == broken ? largest : broken, out.increment = broken == broken ? increment : broken;
 }
 
-// How far a proximal step from x moves, and the scale of that.
+// The two parts of the residual at (x, lam), the energy that they are measured against, and that with the step's own.
+struct Moves {
+    double stationarity, coupling, least, energy;
+    // NaN stays NaN.
+    double worse() const { return stationarity == stationarity && coupling == coupling ? larger(stationarity, coupling) : NAN; }
+};
+
+// A relative move; 0/0 is 0.
+inline double relative(double moved, double scale) { return moved == 0 ? 0 : moved / scale; }
+
+inline double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
+
+// s_i of every agent into `steps`, and the largest energy |x_i|^2 / s_i; `size` and `force` are those of the agents.
 template <class T>
-void stationarity(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* mean, Findings& out) {
-    const Int d = plan.d;
-    T *gradient = gauge.primal, *pulled = gradient + d;
-    fill(2 * d, T(0), gradient);
-    add_grad(plan.f, Int(0), plan.f.count, x, gradient, gauge.matrix);
-    for (Int i = 0; i < plan.n; ++i) add_adjoint(plan.matrices[i], 0, plan.p, mean, pulled + plan.offsets[i]);
-    const double size_x = norm(d, x), force = larger(norm(d, gradient), norm(d, pulled));
-    const double s = gauge.step_x > 0 ? gauge.step_x : ratio(size_x, force);
-    out.scale_x = larger(force, size_x / s);
-    for (Int j = 0; j < d; ++j) gradient[j] += pulled[j];
-    if (gauge.g_is_zero) {
-        out.residual_x = norm(d, gradient);
-        return;
+double natural_steps(const Plan<T>& plan, const Gauge<T>& gauge, const double* size, const double* force, double* steps) {
+    double present = 0;
+    for (Int i = 0; i < plan.n; ++i)
+        present = larger(present, size[i] * (gauge.curvature[i] > 0 ? gauge.curvature[i] * size[i] : force[i]));
+    for (Int i = 0; i < plan.n; ++i) {
+        const double flat = force[i] > 0 && present > 0 ? present / (force[i] * force[i]) : 1;
+        steps[i] = within(gauge.curvature[i] > 0 ? 1 / gauge.curvature[i] : flat, gauge.least_step, gauge.largest_step);
     }
-    const Columns<T> columns = {gauge.columns, gauge.columns + d, gauge.columns + 2 * d};
-    prepare(plan.g, false, &s, 0, columns);
-    for (Int j = 0; j < d; ++j) gradient[j] = x[j] - T(s) * gradient[j];
-    prox(plan.g, columns.fixed(), Int(0), plan.g.count, gradient, x, gradient);
-    for (Int j = 0; j < d; ++j) gradient[j] = x[j] - gradient[j];
-    out.residual_x = norm(d, gradient) / s;
+    return present;
 }
 
-// How far z = sum_i A_i x_i is from where h would have it, and h(z).
-template <class T> void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, const T* mean, Findings& out) {
-    const Int n = plan.n, p = plan.p;
-    T *z = gauge.dual + p, *near = z + p;
-    fill(p, T(0), z);
+// Largest relative move of an agent in a proximal step; the steps are left in gauge.agents.
+template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* lam, Moves& out) {
+    const Int n = plan.n, p = plan.p, d = plan.d;
+    T *ahead = gauge.primal, *pulled = ahead + d, *along = pulled + d;
+    double *steps = gauge.agents, *size = steps + n, *slope = size + n, *terms = slope + n, *force = terms + n;
+    fill(2 * d, T(0), ahead);
+    add_grad(plan.f, Int(0), plan.f.count, x, ahead, gauge.matrix);
+    double total = 0;
+    for (Int i = 0; i < n; ++i) {
+        const Int lo = plan.offsets[i], m = plan.offsets[i + 1] - lo;
+        const double* squares = gauge.squares + i * p;
+        add_adjoint(plan.matrices[i], 0, p, lam, pulled + lo);
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (Int k = 0; k < p; ++k) sum += squares[k] * double(lam[k]) * double(lam[k]);
+        size[i] = norm(m, x + lo), slope[i] = norm(m, ahead + lo), terms[i] = std::sqrt(sum);
+        force[i] = larger(larger(slope[i], norm(m, pulled + lo)), terms[i]);
+        total += slope[i] + norm(m, pulled + lo);
+    }
+    out.energy = natural_steps(plan, gauge, size, force, steps);
     for (Int i = 0; i < n; ++i)
-        for (Int j = 0; j < p; ++j) z[j] += Ax[i * p + j];
-    const double size_z = norm(n * p, Ax), size_mean = norm(p, mean);
-    const double t = gauge.step_z > 0 ? gauge.step_z : ratio(size_z, size_mean);
+        if (gauge.curvature[i] > 0) out.energy = larger(out.energy, slope[i] * slope[i] * steps[i]);
+    out.least = larger(out.energy, gauge.energy);
+    for (Int i = 0; i < n; ++i)
+        for (Int j = plan.offsets[i]; j < plan.offsets[i + 1]; ++j) along[j] = T(steps[i]);
+    for (Int j = 0; j < d; ++j) ahead[j] = x[j] - along[j] * (ahead[j] + pulled[j]);
+    if (!gauge.g_is_zero) {
+        const Columns<T> columns = {gauge.columns, gauge.columns + d, gauge.columns + 2 * d};
+        prepare(plan.g, false, along, 1, columns);
+        prox(plan.g, columns.fixed(), Int(0), plan.g.count, ahead, x, ahead);
+    }
+    out.stationarity = 0;
+    for (Int i = 0; i < n; ++i) {
+        const Int lo = plan.offsets[i], m = plan.offsets[i + 1] - lo;
+        const double reached = norm(m, ahead + lo), forces = FORCES * steps[i] * larger(slope[i], terms[i]);
+        for (Int j = lo; j < lo + m; ++j) ahead[j] = x[j] - ahead[j];
+        const double moved = norm(m, ahead + lo), scale = larger(larger(size[i], reached), forces);
+        out.stationarity = larger(out.stationarity, relative(moved, larger(scale, LEAST * std::sqrt(out.least * steps[i]))));
+        if (gauge.curvature[i] > 0) out.energy = larger(out.energy, moved * moved / steps[i]);
+    }
+    if (!std::isfinite(total)) out.stationarity = NAN;
+}
+
+// Largest relative move of a row, or of rows that belong together, in a step of h; after `stationarity`.
+template <class T>
+void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, const T* z, const T* lam, Moves& out) {
+    const Int n = plan.n, p = plan.p;
+    T *near = gauge.dual + 2 * p, *along = gauge.dual + 3 * p;
+    for (Int k = 0; k < p; ++k) along[k] = 0;
+    for (Int i = 0; i < n; ++i) {
+        const double *squares = gauge.squares + i * p, step = plan.offsets[i] < plan.offsets[i + 1] ? gauge.agents[i] : 0;
+        for (Int k = 0; k < p; ++k) along[k] = T(larger(double(along[k]), squares[k] * step));
+    }
+    for (Int b = 0; b < gauge.blocks; ++b) {
+        const Int lo = gauge.bounds[b], hi = gauge.bounds[b + 1];
+        double t = 0;
+        for (Int k = lo; k < hi; ++k) t = larger(t, double(along[k]));
+        t = within(t > 0 ? t : 1, gauge.least_step, gauge.largest_step);
+        for (Int k = lo; k < hi; ++k) along[k] = T(t);
+    }
     const Columns<T> columns = {gauge.columns, gauge.columns + p, gauge.columns + 2 * p};
-    prepare(plan.h, false, &t, 0, columns);
-    for (Int j = 0; j < p; ++j) near[j] = z[j] + T(t) * mean[j];
+    prepare(plan.h, false, along, 1, columns);
+    for (Int k = 0; k < p; ++k) near[k] = z[k] + along[k] * lam[k];
     prox(plan.h, columns.fixed(), Int(0), plan.h.count, near, z, near);
-    out.scale_z = larger(larger(size_z, norm(p, near)), gauge.h_is_indicator ? 0 : t * size_mean);
-    for (Int j = 0; j < p; ++j) near[j] = z[j] - near[j];
-    out.residual_z = norm(p, near);
-    if (!gauge.h_is_indicator) out.objective += value(plan.h, z, gauge.slack, gauge.matrix);
+    out.coupling = 0;
+    double total = 0;
+    for (Int b = 0; b < gauge.blocks; ++b) {
+        const Int lo = gauge.bounds[b], m = gauge.bounds[b + 1] - lo;
+        const double t = double(along[lo]), multiplier = gauge.is_hard[b] ? 0 : FORCES * t * norm(m, lam + lo);
+        double scale = larger(norm(m, near + lo), larger(multiplier, LEAST * std::sqrt(out.least * t)));
+        for (Int i = 0; i < n; ++i) scale = larger(scale, norm(m, Ax + i * p + lo));
+        for (Int k = lo; k < lo + m; ++k) near[k] = z[k] - near[k];
+        const double moved = norm(m, near + lo);
+        out.coupling = larger(out.coupling, relative(moved, scale));
+        total += moved + scale;
+    }
+    if (!std::isfinite(total)) out.coupling = NAN;
+}
+
+template <class T>
+Moves moves(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* Ax, const T* z, const T* lam) {
+    Moves found;
+    stationarity(plan, gauge, x, lam, found);
+    coupling(plan, gauge, Ax, z, lam, found);
+    return found;
 }
 
 template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, const Arrays<T>& now, Findings& out) {
     T* mean = gauge.dual;
     measure_duals(plan, now.lam, now.lam_prev, mean, out);
     out.objective = value(plan.f, now.x, gauge.slack, gauge.matrix) + value(plan.g, now.x, gauge.slack, gauge.matrix);
-    stationarity(plan, gauge, now.x, mean, out);
-    coupling(plan, gauge, now.Ax, mean, out);
+    T *z = mean + plan.p, *slopes = mean + 4 * plan.p;
+    fill(plan.p, T(0), z);
+    for (Int i = 0; i < plan.n; ++i)
+        for (Int k = 0; k < plan.p; ++k) z[k] += now.Ax[i * plan.p + k];
+    if (!gauge.h_is_indicator) out.objective += value(plan.h, z, gauge.slack, gauge.matrix);
+    const Moves found = moves(plan, gauge, now.x, now.Ax, z, mean);
+    out.kkt = found.worse(), out.energy = found.energy;
+    if (gauge.is_smooth) {
+        fill(plan.p, T(0), slopes);
+        add_grad(plan.h, Int(0), plan.h.count, z, slopes, gauge.matrix);
+        for (Int k = 0; k < plan.p; ++k) slopes[k] = gauge.is_smooth[k] ? slopes[k] : mean[k];
+        const Moves other = moves(plan, gauge, now.x, now.Ax, z, slopes);
+        if (other.worse() < out.kkt) out.kkt = other.worse(), out.energy = other.energy;
+    }
     double distance = 0;
     for (Int j = 0; gauge.reference && j < plan.d; ++j)
         distance += double(now.x[j] - gauge.reference[j]) * double(now.x[j] - gauge.reference[j]);
@@ -96,10 +178,7 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
 
 // Whether a rule of npga.solver would stop here: a tolerance is met, lam grows without bound, or is not a number.
 inline bool stops(const Findings& found, const Stopping& to) {
-    const double scale_x = larger(found.scale_x, to.floor_x), scale_z = larger(found.scale_z, to.floor_z);
-    const double x = scale_x > 0 ? found.residual_x / scale_x : found.residual_x;
-    const double z = scale_z > 0 ? found.residual_z / scale_z : found.residual_z;
-    if (larger(x, z) <= to.tol || found.gap / to.distance <= to.gap_tol) return true;
+    if (found.kkt <= to.tol || found.gap / to.distance <= to.gap_tol) return true;
     const double growth = found.increment / to.first_increment, size = found.largest / to.first_size;
     return !(std::isfinite(growth) && std::isfinite(size)) || (growth > to.growth && size > to.size);
 }

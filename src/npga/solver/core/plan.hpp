@@ -91,23 +91,27 @@ template <class T> struct Task {
     T *scratch, *work; // for rows of dual arrays, and for functions with a matrix
 };
 
-// What a measurement must know beside the plan. Steps of 0 mean that none follows from the curvature.
+// What a measurement must know beside the plan: the units of npga.problem.residual, and scratch.
 template <class T> struct Gauge {
-    double step_x, step_z, slack;
-    Int g_is_zero, h_is_indicator;
-    const T* reference; // or null
-    T *dual, *primal, *columns, *matrix; // scratch: 3 p numbers, 2 d, 3 max(p, d), and that of functions with a matrix
+    double energy, least_step, largest_step, slack;
+    Int g_is_zero, h_is_indicator, blocks;
+    const double *curvature, *squares; // of each agent, and of each of its rows
+    const Int *bounds, *is_hard;       // rows bounds[b] to bounds[b + 1] are measured together; is h an indicator there?
+    const Int* is_smooth;              // whether h has a gradient in a row; null where it has none in any
+    const T* reference;                // or null
+    double* agents;                      // scratch: 5 n numbers,
+    T *dual, *primal, *columns, *matrix; // 5 p, 3 d, 3 max(p, d), and that of functions with a matrix
 };
 
 // What is measured.
 struct Findings {
-    double residual_x, residual_z, scale_x, scale_z, size, spread, gap, objective, largest, increment;
+    double kkt, energy, size, spread, gap, objective, largest, increment;
 };
 
 // What the stopping test compares with; a limit that is off is -1, or infinite for growth and size.
 struct Stopping {
-    double tol, gap_tol, growth, size;                                  // the limits
-    double floor_x, floor_z, distance, first_increment, first_size;     // what they are relative to
+    double tol, gap_tol, growth, size;            // the limits
+    double distance, first_increment, first_size; // what they are relative to
 };
 
 } // namespace npga
