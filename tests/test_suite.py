@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import npga
 from suite import CASES, measure, report
 
 QUICK = [
@@ -55,6 +56,24 @@ EVERY = [
 @pytest.mark.parametrize(("name", "seed"), EVERY)
 def test_all_answers_satisfy_our_optimality_conditions(name, seed):
     agrees(name, seed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dispatch-300-buses",
+        "ridge-rows-5000-er10",
+        "hinge-breast-cancer-er10",
+        "sparse-logistic-breast-cancer-ring6",  # Newton steps must not run away: far out every residual is small
+        "lp-equal-ring15",
+    ],
+)
+def test_our_reference_is_the_answer_of_others(name):
+    instance = CASES[name].build()
+    answer, found = instance.solve(), npga.reference(instance.problem)
+    assert found.status.ok
+    assert instance.objective(found.x) == pytest.approx(answer.objective, rel=1e-9)
+    np.testing.assert_allclose(found.x, answer.x, atol=1e-8 * np.abs(answer.x).max())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,13 @@ def main() -> None:
     memory, code = measure.Memory(Path(options.out) / "suite"), measure.code_fingerprint()
     names = [name for name in CASES if any(fnmatch(name, pattern) for pattern in options.case)]
     names = [name for name in names if not (options.quick and CASES[name].large)]
-    work = [(name, seed, kind) for kind in options.kind for name in names for seed in seeds(name, kind, options.seeds)]
+    work = [
+        (name, seed, kind)
+        for seed in range(options.seeds)
+        for kind in options.kind
+        for name in names
+        if CASES[name].drawn or seed == 0  # nothing is drawn by `npga.solve` itself
+    ]
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
         task = bar.add_task("suite", total=len(work))
         for name, seed, kind in work:
@@ -43,11 +49,6 @@ def main() -> None:
     print("\n".join(report.verdicts(rows)))
     if options.write_docs:
         report.write(rows, HERE.parents[1] / "docs")
-
-
-def seeds(name: str, kind: str, count: int) -> range:
-    """Seeds of a case: where the seed draws nothing it still reaches the default call, but nothing else."""
-    return range(count if CASES[name].drawn or kind == "default" else 1)
 
 
 def measured(memory: measure.Memory, code: str, name: str, seed: int, kind: str, options: argparse.Namespace) -> dict:

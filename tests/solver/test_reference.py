@@ -106,13 +106,48 @@ def test_residual_is_tiny_for_strongly_convex_problems(seed, smooth, proximable,
     assert problem.kkt(found.x, found.lam).kkt == found.kkt
 
 
-def test_gives_up_honestly():
-    """An infeasible problem: the residual that comes back is the true one, and large."""
+def test_an_infeasible_problem_is_named():
+    """The residual that comes back is the true one, and large; the objective is that of a minimum over nothing."""
     agent = npga.Agent(np.array([[1.0], [1.0]]), fn.SquaredNorm(1.0))
     problem = npga.Problem([agent], fn.Equality([1.0, 2.0]))
     found = npga.reference(problem, max_iters=2000)
     assert found.kkt > 1e-2
-    assert found.iterations[0] == 2000
+    assert found.status is npga.Status.INFEASIBLE
+    assert "No point satisfies the coupling" in found.message
+    assert found.objective == np.inf
+
+
+def test_an_unbounded_problem_is_named():
+    free = npga.Problem([npga.Agent([[1.0, -1.0]], fn.Linear([-1.0, 0.5]))], fn.Equality([0.0]))
+    found = npga.reference(free, max_iters=20_000)
+    assert found.status is npga.Status.UNBOUNDED
+    assert found.objective == -np.inf
+
+
+def test_gives_up_honestly():
+    """Limits that are too small: the message says how far it came."""
+    problem = random_problem(3, 5, 3, "zero", "l1", "equality")
+    for limit, status in (({"max_iters": 0}, "max_iters"), ({"max_seconds": 0.0}, "max_seconds")):
+        found = npga.reference(problem, **limit)
+        assert found.status.value == status
+        assert f"{found.kkt:.1e}" in found.message
+        assert status in found.message
+
+
+def test_progress_is_shown(capsys):
+    problem = random_problem(3, 5, 3, "zero", "l1", "equality")
+    found = npga.reference(problem, progress=True)
+    assert found.status.ok
+    assert "residual" in capsys.readouterr().out
+
+
+def test_five_thousand_rows_take_newton_steps_alone():
+    """What is not tight is eliminated: the matrix has the size of x."""
+    X, y = make_classification(5000, 20, random_state=0)
+    problem = vertical(X, 4, fn.SquaredNorm(0.5), fn.Zero(), fn.Logistic(2.0 * y - 1.0, 1.0))
+    found = npga.reference(problem)
+    assert found.status.ok
+    assert found.iterations[0] == 0
 
 
 def test_single_precision_data_are_solved_in_double():
