@@ -57,7 +57,7 @@ def test_bounds_and_rates_are_the_dense_ones(seed, n, p, name, lazy, coupling, t
         for step, bound in expected.items():
             # atol: what rounding makes of the smallest eigenvalue of a matrix of norm one, in either evaluation
             if np.isfinite(bound):
-                np.testing.assert_allclose(theorem.bounds[step], bound, rtol=1e-9, atol=1e-13, err_msg=f"{key} {step}")
+                np.testing.assert_allclose(theorem.bounds[step], bound, rtol=1e-9, atol=1e-14, err_msg=f"{key} {step}")
         if theorem.applies:
             np.testing.assert_allclose(theorem.rate, delta, rtol=1e-9)
             np.testing.assert_allclose(theorem.gap, 1 - delta, rtol=1e-7, atol=1e-12)

@@ -69,7 +69,7 @@ def check(problem, network, name, cert, iterations, seed, stretch=1.0, keys=KEYS
             assert np.linalg.norm(errors[0]) <= promised * (1 + 1e-9)
             first = after if first is None or not np.isfinite(first) else first
             before = after
-            if after <= (1e-10 if problem.g.is_zero else 1e-7) * first:
+            if after <= 1e-10 * first:
                 break
     return len(covering)
 

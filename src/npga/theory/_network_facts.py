@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -176,6 +177,7 @@ class _IntervalModes:
         self._d2c, self._d2c2 = times(d2, c), times(d2, times(c, c))
         self._ends = _KnownModes(spectrum, b, c, d2, rest)
         self._top = 1.0 / max(spectrum.range(b).high, np.finfo(float).tiny)
+        self.largest_gamma = cache(self._largest_gamma)  # a search, and theorems ask for few different ones
 
     def _left_over(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> Polynomial:
         one = self._rest
@@ -183,7 +185,7 @@ class _IntervalModes:
             one = minus(one, tuple(-Fraction(factor) * x for x in part))
         return one
 
-    def largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
+    def _largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
         seen = self._ends.largest_gamma(m, e, f)
         low, high = 0.0, max(seen.value, self._top)
         for _ in range(_HALVINGS):
