@@ -50,6 +50,24 @@ def test_every_schedule_gives_the_vectorised_iterates(name, schedule, monkeypatc
 
 
 @pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("schedule", ["agents", "agents, two threads"])
+@pytest.mark.parametrize("degree", [2, 5])
+@pytest.mark.parametrize("name", VERSIONS)
+def test_chebyshev_polynomials_are_compiled_too(name, degree, schedule, monkeypatch):
+    monkeypatch.setattr(_compiled, "schedule_for", SCHEDULES[schedule])
+    problem = random_problem(3, 7, 5, "squared-norm", "l1", "squared-loss")
+    network = npga.Network.complete(7) if name == "diging" else network_for(name, 7, 5)  # one round would be enough
+    steps = tame_steps(problem, 0.6, 0.7)
+    version = npga.version(with_tame_c(name, network, steps), chebyshev=degree)
+    vectorised, compiled = Npga(problem, network, version, steps), CompiledNpga(problem, network, version, steps)
+    a, b = start(vectorised), start(compiled)
+    for count in (1, 3, 20):
+        a, b = vectorised.advance(a, count), compiled.advance(b, count)
+        assert difference(a, b) < 1e-12
+    assert b.rounds == 24 * degree * npga.version(name).rounds
+
+
+@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("pair", [("agents", "agents, two threads"), ("panels", "panels, three threads")])
 def test_threads_do_not_change_the_bits(pair, monkeypatch):
     problem = random_problem(5, 9, 40, "huber", "elastic-net", "logistic", sizes=[3, 20, 1, 0, 17, 2, 5, 16, 4])

@@ -40,7 +40,7 @@ def test_the_table_lists_what_runs():
         ({"method": 3}, "method 3 is unknown"),
         ({"method": "pga", "version": "nids"}, "version = 'nids' arrived for the method pga"),
         ({"method": "pga", "steps": npga.Steps(0.1, 0.1, 0.9)}, "pga has no gamma"),
-        ({"method": "pga", "path": "compiled"}, "pga has no kernel"),
+        ({"method": "id2a", "path": "compiled"}, "id2a has no kernel"),
         ({"method": "pga", "network": npga.Network.ring(5)}, "network has 5 nodes"),
         ({"method": "pga", "steps": (0.1, 0.1)}, "steps is a tuple"),
     ],
@@ -95,7 +95,7 @@ def test_it_needs_no_message_and_counts_like_the_others():
     problem = random_problem(17, coupling="squared-loss")
     result = npga.solve(problem, ring(), method="pga", tol=1e-10)
     assert result.status is npga.Status.CONVERGED
-    assert (result.method, result.version, result.path) == ("pga", None, "vectorised")
+    assert (result.method, result.version, result.path) == ("pga", None, "compiled")
     assert (result.rounds, result.messages, result.floats_sent) == (0, 0, 0)
     assert result.lam.shape == (problem.n, problem.p)
     assert (result.lam == result.lam[0]).all()
@@ -104,6 +104,33 @@ def test_it_needs_no_message_and_counts_like_the_others():
     assert "pga: converged after" in str(result)
     with pytest.raises(ValueError, match="pga is not a version of NPGA"):
         _ = result.certificate
+
+
+@pytest.mark.parametrize("coupling", ["equality", "ball", "logistic"])
+@pytest.mark.parametrize("matrices", ["dense", "sparse"])
+def test_the_compiled_form_gives_the_vectorised_iterates(coupling, matrices):
+    problem = random_problem(23, 7, 5, "quadratic", "l1", coupling, matrices)
+    star, steps = npga.reference(problem).x, npga.Steps(0.1, 0.05, theta=0.7)
+    options = {"steps": steps, "max_iters": 300, "tol": None, "reference": star, "lam0": np.arange(5.0)}
+    a, b = (npga.solve(problem, ring(7), method="pga", path=path, **options) for path in ("vectorised", "compiled"))
+    assert (a.path, b.path) == ("vectorised", "compiled")
+    for name in ("iteration", "gap", "kkt", "objective"):
+        np.testing.assert_allclose(a.trace[name], b.trace[name], rtol=1e-7, atol=1e-12)
+    for name in ("x", "lam", "lam_prev", "Ax"):
+        np.testing.assert_allclose(getattr(a.state, name), getattr(b.state, name), rtol=0, atol=1e-12)
+    onwards = [npga.solve(problem, ring(7), "nids", npga.Steps(0.1, 0.05), start=one, max_iters=50) for one in (a, b)]
+    np.testing.assert_allclose(onwards[0].x, onwards[1].x, rtol=0, atol=1e-11)
+
+
+def test_what_is_not_compiled_says_why():
+    problem = random_problem(17, coupling="equality")
+    steps = npga.Steps(tuple(0.1 for _ in range(problem.n)), 0.1)
+    result = npga.solve(problem, ring(), method="pga", steps=steps, max_iters=5)
+    assert (result.path, "alpha for each agent" in result.path_reason) == ("vectorised", True)
+    result = npga.solve(problem, ring(), method="dc-admm", max_iters=5)
+    assert (result.path, result.path_reason) == ("vectorised", "dc-admm has no kernel")
+    result = npga.solve(problem, ring(), method="pga", max_iters=5)
+    assert (result.path, result.path_reason) == ("compiled", "")
 
 
 def test_elastic_net_is_scikit_learns():

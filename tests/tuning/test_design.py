@@ -132,3 +132,15 @@ def test_bad_input_is_refused(problem, arguments, text):
 def test_a_network_of_another_size_is_refused(problem):
     with pytest.raises(InputError, match="7 nodes and the problem 6 agents"):
         design(problem, npga.Network.ring(7))
+
+
+def test_per_round_a_chebyshev_degree_may_be_chosen():
+    problem, ring = random_problem(3, 16, 2, "squared-norm", "zero", "equality"), npga.Network.ring(16)
+    solution = npga.reference(problem)
+    found = design(problem, ring, 1, per="round", reference=solution, max_seconds=8.0)
+    run = npga.solver.solve(problem, ring, found, found.steps, reference=solution.x, gap_tol=1e-8, tol=None)
+    assert run.status.ok
+    assert run.rounds == run.iterations * found.rounds
+    assert found.rounds % found.chebyshev == 0
+    limited = design(problem, ring, 1, 1, per="round", reference=solution, max_seconds=2.0)
+    assert (limited.rounds, limited.chebyshev) == (1, 1)

@@ -17,6 +17,7 @@ from npga.theory import certify
 from npga.tuning import Linearisation, landscape, measure, rate, tune
 from npga.tuning._search import Budget, OutOfTimeError, search_steps
 from npga.tuning._spectral import tune_spectral
+from npga.tuning._tune import best_degree
 
 NETWORK = npga.Network.erdos_renyi(6, 0.5, seed=2)
 
@@ -242,3 +243,30 @@ def test_the_landscape_is_lowest_near_the_tuned_point(tmp_path):
 def test_a_landscape_needs_a_grid(problem, tuned, arguments, text):
     with pytest.raises(InputError, match=text):
         landscape(tuned, problem, **arguments)
+
+
+def test_where_rounds_count_chebyshev_degrees_are_ranked_too(monkeypatch):
+    monkeypatch.setattr("npga.tuning._tune.DEGREES", (2, 3))
+    problem, ring = random_problem(3, 12, 2, "squared-norm", "zero", "equality"), npga.Network.ring(12)
+    found = tune(problem, ring, versions="all", method="theorem", by="rounds")
+    degrees = {(t.version.name, t.version.chebyshev) for t in found}
+    assert {degree for _, degree in degrees} == {1, 2, 3}
+    assert found.best.version.chebyshev > 1
+    assert f"{found.best.version.name}:{found.best.version.chebyshev}" in str(found)
+    assert [row["chebyshev"] for row in found.to_dicts()] == [t.version.chebyshev for t in found]
+    run = npga.solve(problem, ring, steps=found.best)
+    assert run.version.chebyshev == found.best.version.chebyshev
+    assert {t.version.chebyshev for t in tune(problem, ring, versions="all", method="theorem")} == {1}
+
+
+def test_the_best_degree_is_looked_for_until_two_in_a_row_are_no_better():
+    asked = []
+
+    def price(degree):
+        asked.append(degree)
+        return {2: 5.0, 3: 7.0, 5: 4.0, 8: 6.0, 13: 5.0}[degree]
+
+    assert best_degree(price, 9.0) == 5
+    assert asked == [2, 3, 5, 8, 13]
+    assert best_degree(price, 3.0) == 1
+    assert best_degree(price, 9.0, most=4) == 2

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,26 +66,32 @@ class Chebyshev:
             return 0.0
         return 1.0 / math.cosh(self.degree * math.acosh((self.high + self.low) / (self.high - self.low)))
 
-    def requests(self, u: Array) -> Generator[Array, Array, Array]:
-        """P_N(K) u: yields what is to be multiplied by K, is sent the product, and returns the value.
+    @cached_property
+    def recursion(self) -> tuple[tuple[float, float], ...]:
+        """The pairs (w_k - 1, w_k/centre) of its N rounds, of which the first is (0, 1/centre).
 
-        The degree is the number of requests, where one would do as well.
+        Where one round is enough, those before the last are wasted: their pairs are zero.
         """
         if self._flat:
-            scale = 1.0 / self.high if self.high > 0.0 else 1.0
-            for _ in range(self.degree - 1):
-                yield u
-            return scale * (yield u)
+            return ((0.0, 0.0),) * (self.degree - 1) + ((0.0, 1.0 / self.high if self.high > 0.0 else 1.0),)
         centre = (self.high + self.low) / 2.0
         a = 2.0 * centre / (self.high - self.low)
-        ratio = 1.0 / a  # t_k/t_k+1
-        change = (yield u) / centre
-        total = change
+        ratio, pairs = 1.0 / a, [(0.0, 1.0 / centre)]  # t_k/t_k+1
         for _ in range(self.degree - 1):
             ratio = 1.0 / (2.0 * a - ratio)
             w = 2.0 * a * ratio
-            change = (w - 1.0) * change + (w / centre) * (yield (u - total))
-            total = total + change
+            pairs.append((w - 1.0, w / centre))
+        return tuple(pairs)
+
+    def requests(self, u: Array) -> Generator[Array, Array, Array]:
+        """P_N(K) u: yields what is to be multiplied by K, is sent the product, and returns the value."""
+        total: Array | None = None
+        change: Array = u
+        for carry, scale in self.recursion:
+            product = yield u if total is None else u - total
+            change = scale * product if total is None else carry * change + scale * product
+            total = change if total is None else total + change
+        assert total is not None
         return total
 
     def __call__(self, product: Callable[[Array], Array], u: Array) -> Array:

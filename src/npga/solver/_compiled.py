@@ -1,6 +1,7 @@
 """NPGA by the compiled core: all iterations of a stretch in one call, measured by the core as well.
 
 `CompiledNpga` is the method, `CompiledMeter` measures its states and leaps over several recorded iterations at once.
+`CompiledPga` is NPGA of a lone agent that knows everything.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from npga.networks import Network, Version
+from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.solver import _core as c
 from npga.solver._loop import Iterate, Leap, Meter
-from npga.solver._packing import Plan
+from npga.solver._packing import Plan, UnsupportedError, parts
+from npga.solver._pga import Pga
 from npga.solver._recursion import Npga, State
 from npga.solver._result import Record
 from npga.solver._schedules import Agents, schedule_for
@@ -44,7 +48,7 @@ class CompiledNpga(Npga):
         super().__init__(problem, network, version, steps)
         self.plan = plan
         self.order = schedule_for(plan)
-        self.messages = np.empty((2, problem.n * problem.p), problem.dtype)
+        self.messages = np.empty((2 if version.chebyshev == 1 else 6, problem.n * problem.p), problem.dtype)
         self._last: State | None = None
 
     def meter(self, x0: Array, reference: Array | None) -> Meter[State]:
@@ -78,7 +82,7 @@ class Buffers:
         own = {name: np.array(getattr(state, name), order="C") for name in ("x", "lam", "lam_prev", "v", "u")}
         own |= {name: np.empty_like(state.x) for name in ("x_new", "x_hat", "force")}
         own |= {"kept": np.array(state.kept, state.lam.dtype), "Ax": np.empty_like(own["lam"])}
-        own |= {"message": messages[0], "reply": messages[1]}
+        own |= dict(zip(("message", "reply", "rest", "rest_new", "change", "total"), messages, strict=False))
         self._own = own
         self.arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
 
@@ -208,6 +212,44 @@ class CompiledMeter(Meter[State]):
         passed = points[: rows - 1 if whole else rows]
         sent = state.rounds + (passed - state.iteration) * method.rounds
         return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
+
+
+# ------------------------------------------------------------------ the centralised method
+
+
+class CompiledPga(Pga):
+    """PGA, compiled: EXTRA on the gathered problem, where B^2 = C = 0 and D = 1 leave lam+ = prox_{beta h*}(v).
+
+    It is measured in NumPy, because the residual has the units of the problem as it was, not of the gathered one.
+    """
+
+    path = "compiled"
+
+    def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
+        super().__init__(problem, network, steps)
+        if isinstance(steps.alpha, tuple):
+            raise UnsupportedError("pga with an alpha for each agent has no kernel")
+        if len({sparse.issparse(block) for block in problem.A.blocks}) > 1:
+            raise UnsupportedError("pga with dense and sparse matrices has no kernel")
+        _ = parts(problem)  # names what has no kernel, agent by agent
+        alone = Network.from_W(np.ones((1, 1)))
+        self.lone = CompiledNpga(problem.gathered, alone, find_version("extra"), steps)
+
+    def advance(self, state: Iterate, iterations: int) -> Iterate:
+        """The state `iterations` later, or the first one that is not finite."""
+        return self.back(state, self.lone.advance(self.gathered(state), iterations))
+
+    def gathered(self, state: Iterate) -> State:
+        """A state as that of the lone agent, whose u and v are not read."""
+        zero = np.zeros_like(state.lam)
+        total = state.Ax.sum(axis=0)[None]
+        return State(state.x, state.lam, state.lam_prev, total, v=zero, u=zero, iteration=state.iteration)
+
+    def back(self, before: Iterate, state: State) -> Iterate:
+        """The state of the lone agent with the rows A_i x_i."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Ax = self.problem.A.apply(state.x)
+        return replace(before, x=state.x, lam=state.lam, lam_prev=state.lam_prev, Ax=Ax, iteration=state.iteration)
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:

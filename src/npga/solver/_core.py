@@ -58,14 +58,16 @@ class Plan(Structure):
         _each(c_int64, "n p d") + _each(c_double, "beta theta") + _each(c_void_p, "alpha matrices offsets")
         + _each(Function, "f g h") + _each(c_void_p, "groups") + _each(c_int64, "group_count")
         + _each(c_void_p, "f_bounds g_bounds links neighbours weights b c d_powers")
-        + _each(c_int64, "new_powers kept_powers")
+        + _each(c_int64, "new_powers kept_powers degree") + _each(c_void_p, "carry scale")
     )  # fmt: skip
 
 
 class Arrays(Structure):
     """The arrays of a run."""
 
-    _fields_ = _each(c_void_p, "x x_new x_hat force lam lam_prev v u kept message reply Ax")
+    _fields_ = _each(
+        c_void_p, "x x_new x_hat force lam lam_prev v u kept message reply Ax source rest rest_new change total"
+    )
 
     def turn(self) -> None:
         """The new iterates become the last ones, and what was written as a reply is the message now."""
@@ -113,7 +115,7 @@ class Stopping(Structure):
     _fields_ = _each(c_double, "tol gap_tol growth size distance first_increment first_size")
 
 
-PHASES = ("begin", "exchange", "step", "combine", "pull", "move", "dual")
+PHASES = ("begin", "deepen", "exchange", "step", "combine", "pull", "move", "dual")
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "prepare": (None, [c_void_p]),
     "sweep": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),

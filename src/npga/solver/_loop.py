@@ -97,8 +97,8 @@ class Method(ABC, Generic[S]):
         What it solves, and where.
     steps, version
         Its step sizes, and its version if it is NPGA.
-    path : str
-        The implementation: "vectorised" (NumPy) or "compiled".
+    path, path_reason : str
+        The implementation: "vectorised" (NumPy) or "compiled"; and why it is not compiled, if nobody asked for that.
     rounds : int
         Communication rounds per iteration.
     vectors : int
@@ -115,6 +115,7 @@ class Method(ABC, Generic[S]):
     steps: Steps | None = None
     version: Version | None = None
     path: str = "vectorised"
+    path_reason: str = ""
     rounds: int = 0
     vectors: int = 1
     work: Work = Work(gradients=1, products=2, proxes=2)

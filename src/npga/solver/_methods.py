@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from npga.errors import InputError, nearest
 from npga.networks import Network, Version
@@ -19,6 +20,7 @@ from npga.solver._pga import Pga, safe_steps
 from npga.solver._recursion import Npga
 from npga.steps import Steps, with_fixed
 
+M = TypeVar("M", bound=Method[Any])
 PATHS = ("auto", "compiled", "vectorised")
 
 
@@ -51,6 +53,8 @@ class MethodRow:
         Class of the problems that it solves.
     free
         The steps that it has, for a search.
+    compiled
+        As `make`, by the compiled core; None where there is no kernel.
     """
 
     name: str
@@ -65,6 +69,7 @@ class MethodRow:
     version: str | None = None
     problem: type = Problem
     free: tuple[str, ...] = ()
+    compiled: Callable[[Any, Network, Any, Any], Method[Any]] | None = None
 
 
 METHODS: dict[str, MethodRow] = {
@@ -86,6 +91,7 @@ METHODS: dict[str, MethodRow] = {
             inside="nothing",
             reference="Chambolle & Pock 2011; Condat 2013; equation (pga) of Li & Su 2024",
             make=lambda problem, network, _, steps: Pga(problem, network, steps),
+            compiled=lambda *arguments: _compiled_pga(*arguments),
             choose=lambda problem, *_: safe_steps(problem),
             free=("alpha", "beta", "theta"),
         ),
@@ -260,7 +266,9 @@ def build(
         raise InputError(f"method {method!r} is unknown; {nearest(str(method), METHODS)}")
     if version is not None and row.version is None:
         raise InputError(f"version = {version!r} arrived for the method {row.name}, which has none; leave it out")
-    if path not in ("auto", "vectorised"):
+    if path not in PATHS:
+        raise InputError(f"path is {path!r}; expected one of {', '.join(PATHS)}")
+    if path == "compiled" and row.compiled is None:
         raise InputError(f'path is {path!r}, but {row.name} has no kernel; use path="auto" or path="vectorised"')
     if not isinstance(problem, row.problem):
         raise InputError(f"{row.name} solves {row.solves}; a {type(problem).__name__} arrived: see npga.methods()")
@@ -273,7 +281,12 @@ def build(
         if row.choose is None:
             raise InputError(f"{row.name} needs steps; pass steps=npga.Steps(alpha=, beta=, ...)")
         steps = row.choose(problem, network, kind)
-    return row.make(problem, network, kind, steps)
+    plain = partial(row.make, problem, network, kind, steps)
+    if row.compiled is None:
+        made = plain()
+        made.path_reason = f"{row.name} has no kernel"
+        return made
+    return _by_path(path, partial(row.compiled, problem, network, kind, steps), plain)
 
 
 def _given(
@@ -297,17 +310,35 @@ def method_for(problem: Problem, network: Network, version: Version, steps: Step
     """
     if path not in PATHS:
         raise InputError(f"path is {path!r}; expected one of {', '.join(PATHS)}")
+
+    def compiled() -> Npga:
+        from npga.solver._compiled import CompiledNpga  # loads the compiled core, which `import npga` need not
+
+        return CompiledNpga(problem, network, version, steps)
+
+    return _by_path(path, compiled, lambda: Npga(problem, network, version, steps))
+
+
+def _by_path(path: str, compiled: Callable[[], M], plain: Callable[[], M]) -> M:
+    """The compiled form where it was asked for, or where it is possible."""
     if path == "vectorised":
-        return Npga(problem, network, version, steps)
-    from npga.solver._compiled import CompiledNpga  # loads the compiled core, which `import npga` need not
+        return plain()
     from npga.solver._core import CoreError
     from npga.solver._packing import UnsupportedError
 
     try:
-        return CompiledNpga(problem, network, version, steps)
+        return compiled()
     except (UnsupportedError, CoreError) as culprit:
         if path == "compiled":
             raise InputError(
                 f'path="compiled" was asked for, but {culprit}; use path="auto" or path="vectorised"'
             ) from None
-        return Npga(problem, network, version, steps)
+        made = plain()
+        made.path_reason = str(culprit)
+        return made
+
+
+def _compiled_pga(problem: Problem, network: Network, _: Version | None, steps: Steps) -> Method[Any]:
+    from npga.solver._compiled import CompiledPga
+
+    return CompiledPga(problem, network, steps)

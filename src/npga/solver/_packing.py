@@ -55,13 +55,16 @@ class Plan:
         own, dtype = self.parts, self.dtype
         self.links = 2 * len(network.edges)
         polynomials, (r, s) = _polynomials(version, steps, dtype)
+        recursion = np.zeros((2, 0), dtype)
+        if version.chebyshev > 1:
+            recursion = np.ascontiguousarray(np.array(version.polynomial(network).recursion, dtype).T)
         lists = _neighbours(network)
         weights = np.tile(version.edge_weights(network), 2)[lists.order].astype(dtype)
         alpha = np.repeat(np.array(steps.per_agent(problem.n), dtype), own.offsets[1:] - own.offsets[:-1])
         short = problem.p < _SHORT and problem.n * problem.p <= _TILE
         copies = problem.n if len(own.h.segments) == 1 and own.h.is_separable and short else 1
         ready_g, ready_h = np.empty((3, problem.d), dtype), np.empty((3, copies * problem.p), dtype)
-        self._alive = (own, polynomials, lists, weights, alpha, ready_g, ready_h)
+        self._alive = (own, polynomials, recursion, lists, weights, alpha, ready_g, ready_h)
         self.struct = c.Plan(
             n=problem.n,
             p=problem.p,
@@ -84,6 +87,8 @@ class Plan:
             **{name: row.ctypes.data for name, row in zip(("b", "c", "d_powers"), polynomials, strict=True)},
             new_powers=r,
             kept_powers=s,
+            degree=version.chebyshev,
+            **{name: row.ctypes.data for name, row in zip(("carry", "scale"), recursion, strict=True)},
         )
         self.address = ctypes.addressof(self.struct)
         self.core("prepare", dtype)(self.address)
@@ -92,12 +97,12 @@ class Plan:
 def _polynomials(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[Array, tuple[int, int]]:
     """Coefficients of gamma b, c and d in powers of K, padded to one length, and the rounds (r, s)."""
     try:
-        polynomials = version.kernel_polynomials(steps.beta)
+        polynomials = version.plain.kernel_polynomials(steps.beta)
     except VersionError:
         raise UnsupportedError(
             f"version {version.name!r} is given by explicit matrices, which have no kernel"
         ) from None
-    schedule = version.schedule(steps.beta)
+    schedule = version.plain.schedule(steps.beta)
     r, s = schedule.rounds - schedule.kept_size, schedule.kept_size
     padded = np.zeros((3, max(r + s + 1, *(len(row) for row in polynomials))), dtype)
     for row, polynomial in zip(padded, polynomials, strict=True):

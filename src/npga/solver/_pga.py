@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 class Pga(Method[Iterate]):
-    """The centralised method (NumPy); the network is not used, and nothing is sent.
+    """The centralised method; the network is not used, and nothing is sent.
 
     Parameters
     ----------

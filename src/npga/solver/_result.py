@@ -185,8 +185,8 @@ class Result:
         What was recorded on the way.
     version, steps, method
         What ran; `version` is None for methods that are not NPGA.
-    path
-        The implementation that ran: "vectorised" or "compiled".
+    path, path_reason
+        The implementation that ran, "vectorised" or "compiled"; and why it was not compiled, unless that was asked for.
     state
         Where the run stood; `npga.solve(..., start=result)` goes on from it.
     problem, network
@@ -216,6 +216,7 @@ class Result:
     problem: Problem = field(repr=False)
     network: Network = field(repr=False)
     obstacle: Obstacle | None = field(repr=False, default=None)
+    path_reason: str = field(repr=False, default="")
 
     @property
     def kkt(self) -> float:

@@ -52,7 +52,7 @@ def schedule_for(plan: Plan) -> Schedule:
     threads = thread_limit() if work >= _THREAD_BYTES else 1
     rows = _panel_rows(plan)
     outgrown = int(own.bytes_of_A.max()) > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
-    if own.h.is_separable and outgrown and rows:
+    if own.h.is_separable and outgrown and rows and low.degree == 1:
         return Panels(plan, threads, rows)
     return Agents(plan, threads)
 
@@ -151,15 +151,27 @@ class Agents(Schedule):
         self.run("begin", arrays, self.shares)
         for done in range(1, iterations + 1):
             for power in range(low.new_powers - 1, 0, -1):
+                self._deepen(arrays, arrays.message)
                 self.run("exchange", arrays, self.shares, power)
                 arrays.trade("message", "reply")
+            if low.new_powers:
+                self._deepen(arrays, arrays.message)
             total = self.run("step", arrays, self.shares, pause=last and done == iterations)
             for power in range(1, low.kept_powers + 1):
+                row = low.n * low.p * self.plan.dtype.itemsize
+                self._deepen(arrays, arrays.v if power == 1 else arrays.kept + (power - 2) * row)
                 total = self.run("combine", arrays, self.shares, power)
             arrays.turn()
             if not math.isfinite(total):
                 return done
         return iterations
+
+    def _deepen(self, arrays: c.Arrays, source: int) -> None:
+        """All rounds but the last of a Chebyshev polynomial of K, applied to the array at an address."""
+        arrays.source = source
+        for number in range(self.plan.struct.degree - 1):
+            self.run("deepen", arrays, self.shares, number)
+            arrays.trade("rest", "rest_new")
 
 
 class Panels(Schedule):

@@ -84,7 +84,7 @@ def solve(
         and gives the same bits as a run that was never interrupted.
     path
         "compiled" or "vectorised" (NumPy), which agree up to rounding; "auto" takes the compiled path wherever every
-        function and matrix has a kernel. `Result.path` tells which one ran.
+        function and matrix has a kernel. `Result.path` tells which one ran, `path_reason` why it was not compiled.
     limits
         All limits in one record, in place of `max_iters`, `tol`, `gap_tol`, `max_rounds` and `max_seconds`.
 
@@ -160,6 +160,7 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         steps=method.steps,
         version=method.version,
         path=method.path,
+        path_reason=method.path_reason,
         state=state,
         problem=problem,
         network=method.network,

@@ -139,7 +139,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
         self._first = first_beta(first_facts(problem, network, self._curvature))
         self._current: tuple[Steps, Npga] | None = None
         inner = self._npga(self._curvature, self._first, 1.0)
-        self.path, self.rounds = inner.path, inner.rounds
+        self.path, self.path_reason, self.rounds = inner.path, inner.path_reason, inner.rounds
 
     @property
     def identity(self) -> dict[str, Any]:

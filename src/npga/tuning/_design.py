@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -44,6 +44,7 @@ from npga.tuning._spectral import (
     promised_rate,
     short_runs,
 )
+from npga.tuning._tune import best_degree
 from npga.tuning._tuning_results import Trial, Trials
 
 Array = NDArray[Any]
@@ -131,7 +132,9 @@ def design(
         Most rounds of communication per iteration, deg D + max(deg C, deg B^2 - deg D, 0); the degree alone limits them
         by default, to 2 degree.
     per
-        What shall be few: the "iteration" or the "round" of communication.
+        What shall be few: the "iteration" or the "round" of communication. For rounds, W may also be replaced by its
+        Chebyshev polynomial of a degree that is chosen by the best row (``designed.chebyshev``, so many rounds in place
+        of each one); `rounds`, where it is given, limits all of them.
     constraints
         "stability" asks only that the iteration converges; "assumption-4" also for Assumption 4 of the paper:
         0 <= C < I, 0 <= B^2 <= I with null spaces spanned by ones, D symmetric and doubly stochastic.
@@ -171,9 +174,11 @@ def design(
             budget=Budget(max_seconds, tell),
             rng=np.random.default_rng(seed),
         )
-        counts = range(1, min(most, 2 * degree) + 1) if per == "round" else [most]
         with suppress(KeyboardInterrupt):
             drawing.tune_rows()
+            if per == "round":
+                drawing = drawing.deepened(rounds)
+            counts = range(1, min(drawing.rounds, 2 * degree) + 1) if per == "round" else [most]
             drawing.search([pattern for count in counts for pattern in patterns(degree, count)])
             drawing.run()
         return drawing.conclude(begun)
@@ -198,17 +203,44 @@ class _DesignSearch:
     per_round: bool
     budget: Budget
     rng: np.random.Generator
+    chebyshev: int = 1
     trials: Trials = field(default_factory=Trials)
 
     def __post_init__(self) -> None:
         self._rows: list[Trial] = []
         self._winners: dict[Pattern, Trial] = {}
 
-    def tune_rows(self) -> None:
+    def deepened(self, most: int | None) -> _DesignSearch:
+        """The search on the network of the Chebyshev polynomial with which the best row needs the fewest rounds."""
+        if not self._rows:
+            return self
+        best = min(self._rows, key=self._price)
+        searches = {1: self}
+
+        def price(degree: int) -> float:
+            other = searches[degree] = self._with(degree, most)
+            other.tune_rows([best.version.name])
+            return min(map(other._price, other._rows), default=math.inf)
+
+        degree = best_degree(price, self._price(best), most)
+        if degree == 1:
+            return self
+        chosen = searches[degree]
+        chosen.tune_rows([name for name, row in version_rows().items() if not row.twin and name != best.version.name])
+        return chosen
+
+    def _with(self, degree: int, most: int | None) -> _DesignSearch:
+        """The same search with a Chebyshev polynomial, which is a search on another network."""
+        mixed = replace(_BLANK, chebyshev=degree).mixed(self.network)
+        rounds, rng = self.rounds if most is None else most // degree, np.random.default_rng(degree)
+        return replace(self, network=mixed, chebyshev=degree, rng=rng, rounds=rounds, trials=Trials())
+
+    def tune_rows(self, names: Sequence[str] | None = None) -> None:
         """Tune the rows that the search may start from, each in its part of the time."""
         gamma_max = {"gamma_max": 1.0} if self.assumption_4 else {}
         # Twins differ in gamma alone: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
         own = [find_version(name) for name, row in version_rows().items() if not row.twin]
+        own = [row for row in own if names is None or row.name in names]
         rows = sorted((row for row in own if self._fits(row)), key=lambda row: row.rounds)
         for k, row in enumerate(rows, 1):
             if self._rows and self.budget.spent:
@@ -285,7 +317,7 @@ class _DesignSearch:
 
     def _log_cost(self, version: Version) -> float:
         """Logarithm of what an iteration costs."""
-        return math.log10(version.rounds) if self.per_round else 0.0
+        return math.log10(self.chebyshev * version.rounds) if self.per_round else 0.0
 
     def _price(self, trial: Trial) -> float:
         """Logarithm of the cost of a digit at the trial's rate."""
@@ -332,6 +364,7 @@ class _DesignSearch:
         kept = ", satisfies Assumption 4" if self.assumption_4 else ""
         values: dict[str, Any] = {f.name: getattr(trial.version, f.name) for f in fields(Version)}
         values |= {"name": "designed", "title": "designed", "reference": "", "formulas": None, "c": None}
+        values |= {"chebyshev": self.chebyshev}
         return DesignedVersion(
             **values,
             steps=trial.steps,
@@ -339,7 +372,8 @@ class _DesignSearch:
             trials=self.trials,
             message=f"With its steps it {place}{kept}. Spectral radius {radius:.6g}; "
             + (
-                f"a run reached {ACCURACY:g} in {measured:.0f} iterations of {trial.version.rounds} rounds."
+                f"a run reached {ACCURACY:g} in {measured:.0f} iterations of "
+                f"{self.chebyshev * trial.version.rounds} rounds."
                 if math.isfinite(measured)
                 else "the time was over before a run could confirm it."
             ),

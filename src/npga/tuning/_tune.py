@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import overload
 
 from npga.errors import InputError, nearest
-from npga.networks import Network, Version
+from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
 from npga.networks import versions as all_versions
 from npga.problem import Problem
@@ -21,6 +21,8 @@ from npga.tuning._spectral import tune_spectral
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 METHODS = ("theorem", "spectral", "search")
+# Degrees of Chebyshev polynomials that are tried where rounds count, and with how many of the best versions.
+DEGREES, _DEEPENED = (2, 3, 5, 8, 13, 21, 34), 2
 
 
 @overload
@@ -87,6 +89,8 @@ def tune(
         is left out.
     by, cost
         How to rank: "iterations", "rounds", or a cost model ``cost=(a, b)`` with seconds = a * gradients + b * rounds.
+        Where rounds count, "all" includes the best two versions with Chebyshev polynomials (``chebyshev=2, 3, 5, ...``)
+        for as long as a larger degree pays.
     seed
         The same seed gives the same steps, unless the time runs out.
     max_seconds
@@ -128,23 +132,49 @@ def tune(
 
     if version is not None:
         return one(find_version(version))
+    unit, price = _pricing(by, cost)
     names = [v.name for v in all_versions(presets=False)] if versions == "all" else versions
-    return _rank([one(chosen) for chosen in map(find_version, names or ())], by, cost)
+    found = [one(chosen) for chosen in map(find_version, names or ())]
+    if versions == "all" and unit != "iterations" and network.n > 1:
+        found += _with_more_rounds(found, one, price)
+    priced = sorted(((price(tuned), tuned) for tuned in found), key=lambda pair: (math.isnan(pair[0]), pair[0]))
+    return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), unit)
 
 
-def _rank(tunings: Sequence[Tuning], by: str, cost: tuple[float, float] | None) -> Ranking:
-    if cost is not None:
-        a, b = cost
-        by = "seconds"
-    elif by == "iterations":
-        a, b = 1.0, 0.0
-    elif by == "rounds":
-        a, b = 0.0, 1.0
-    else:
+def _pricing(by: str, cost: tuple[float, float] | None) -> tuple[str, Callable[[Tuning], float]]:
+    """What versions are ranked by, and its value per digit."""
+    if cost is None and by not in ("iterations", "rounds"):
         raise InputError(f"by is {by!r}; expected 'iterations' or 'rounds', or cost=(a, b)")
-    priced = [((a + b * t.version.rounds) * t.iterations(0.1), t) for t in tunings]
-    priced.sort(key=lambda pair: (math.isnan(pair[0]), pair[0]))
-    return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), by)
+    a, b = cost or ((1.0, 0.0) if by == "iterations" else (0.0, 1.0))
+    return by if cost is None else "seconds", lambda t: (a + b * t.version.rounds) * t.iterations(0.1)
+
+
+def _with_more_rounds(
+    tunings: Sequence[Tuning], one: Callable[[Version], Tuning], price: Callable[[Tuning], float]
+) -> list[Tuning]:
+    """The best versions with Chebyshev polynomials of growing degree, for as long as that pays."""
+    rows = version_rows()
+    own = sorted((t for t in tunings if not rows[t.version.name].twin and math.isfinite(price(t))), key=price)
+    found: list[Tuning] = []
+    for plain in own[:_DEEPENED]:
+
+        def tried(degree: int, version: Version = plain.version) -> float:
+            found.append(one(replace(version, chebyshev=degree)))
+            return price(found[-1])
+
+        best_degree(tried, price(plain))
+    return found
+
+
+def best_degree(price: Callable[[int], float], known: float, most: int | None = None) -> int:
+    """The Chebyshev degree with the lowest price, from 1 (whose price is known) up until two in a row are no better."""
+    best, worse = 1, 0
+    for degree in DEGREES:
+        if worse == 2 or (most is not None and degree > most):
+            break
+        found = price(degree)
+        best, known, worse = (degree, found, 0) if found < known else (best, known, worse + 1)
+    return best
 
 
 def tune_theorem(problem: Problem, network: Network, version: Version) -> Tuning:

@@ -195,7 +195,8 @@ class Ranking(Sequence[Tuning]):
         """The table, one dictionary per line."""
         return [
             {
-                "version": t.version.name, "c": t.version.c, "rounds": t.version.rounds, "rate": t.rate,
+                "version": t.version.name, "chebyshev": t.version.chebyshev, "c": t.version.c,
+                "rounds": t.version.rounds, "rate": t.rate,
                 "iterations_per_digit": t.iterations(0.1), "rounds_per_digit": t.version.rounds * t.iterations(0.1),
                 f"cost_per_digit_{self.by}": cost, "alpha": t.steps.alpha, "beta": t.steps.beta,
                 "gamma": t.steps.gamma, "theta": t.steps.theta,
@@ -208,6 +209,7 @@ class Ranking(Sequence[Tuning]):
                  f"{'':<16} {'':>6} {'per digit':>11} {'digit':>10} {self.by:>10}"]  # fmt: skip
         for t, cost in zip(self.tunings, self.costs, strict=True):
             a_digit = t.iterations(0.1)
-            rounds = t.version.rounds
-            lines.append(f"{t.version.name:<16} {rounds:>6} {a_digit:>11.4g} {rounds * a_digit:>10.4g} {cost:>10.4g}")
+            rounds, degree = t.version.rounds, t.version.chebyshev
+            name = t.version.name if degree == 1 else f"{t.version.name}:{degree}"
+            lines.append(f"{name:<16} {rounds:>6} {a_digit:>11.4g} {rounds * a_digit:>10.4g} {cost:>10.4g}")
         return "\n".join(lines)

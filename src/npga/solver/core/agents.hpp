@@ -54,7 +54,7 @@ void open_message(const Plan<T>& plan, Group<T> g, const Arrays<T>& now, const T
 template <class T> void correct(const Plan<T>& plan, Group<T> g, const Arrays<T>& now) {
     for (Int m = 1; m <= plan.kept_powers; ++m) add(g.size, plan.b[m], power_of_v(plan, now, m) + g.at, now.u + g.at);
     if (plan.new_powers == 0) return;
-    for (Int i = g.first; i < g.last; ++i) differences(plan, i, now.message, plan.p, plan.p, now.v + i * plan.p);
+    for (Int i = g.first; i < g.last; ++i) product(plan, now, i, now.message, now.v + i * plan.p);
     add(g.size, T(1), now.v + g.at, now.u + g.at);
 }
 
@@ -102,12 +102,18 @@ template <class T> double step(const Plan<T>& plan, const Arrays<T>& now, const 
     return total;
 }
 
+// A round of P(K) `source` before the last one; `power` is its number.
+template <class T> double deepen(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    for (Int i = plan.groups[task.first]; i < plan.groups[task.last]; ++i) stage(plan, now, task.power, i);
+    return 0;
+}
+
 // Horner's rule: the next message is K times the last one plus the new part for this power.
 template <class T> double exchange(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
     const T* latest = power_of_v(plan, now, plan.kept_powers);
     for (Int i = plan.groups[task.first]; i < plan.groups[task.last]; ++i) {
         const Int at = i * plan.p;
-        differences(plan, i, now.message, plan.p, plan.p, now.reply + at);
+        product(plan, now, i, now.message, now.reply + at);
         add_message(plan, task.power, plan.p, now.lam + at, now.lam_prev + at, latest + at, now.reply + at);
     }
     return 0;
@@ -120,7 +126,7 @@ template <class T> double combine(const Plan<T>& plan, const Arrays<T>& now, con
     for (Int k = task.first; k < task.last; ++k) {
         const Group<T> g(plan, k);
         for (Int i = g.first; i < g.last; ++i)
-            differences(plan, i, source, plan.p, plan.p, power_of_v(plan, now, task.power) + i * plan.p);
+            product(plan, now, i, source, power_of_v(plan, now, task.power) + i * plan.p);
         if (task.power == plan.kept_powers) total += finish(plan, g, now, task.scratch);
     }
     return total;
@@ -138,14 +144,30 @@ template <class T> inline void swap(T*& a, T*& b) {
     a = b, b = c;
 }
 
+// All rounds of P(K) `source` but the last, by one thread.
+template <class T> inline void deepen_all(const Plan<T>& plan, Arrays<T>& now, Task<T>& task, const T* source) {
+    now.source = source;
+    for (task.power = 0; task.power < plan.degree - 1; ++task.power) {
+        deepen(plan, now, task);
+        swap(now.rest, now.rest_new);
+    }
+}
+
 // One iteration by one thread, whose task is all groups; returns the sum of lam+ (finite or not).
 template <class T> double iterate(const Plan<T>& plan, Arrays<T>& now, Task<T>& task) {
-    for (task.power = plan.new_powers - 1; task.power > 0; --task.power) {
+    for (Int power = plan.new_powers - 1; power > 0; --power) {
+        deepen_all(plan, now, task, now.message);
+        task.power = power;
         exchange(plan, now, task);
         swap(now.message, now.reply);
     }
+    if (plan.new_powers) deepen_all(plan, now, task, now.message);
     double total = step(plan, now, task);
-    for (task.power = 1; task.power <= plan.kept_powers; ++task.power) total += combine(plan, now, task);
+    for (Int power = 1; power <= plan.kept_powers; ++power) {
+        deepen_all(plan, now, task, power_of_v(plan, now, power - 1));
+        task.power = power;
+        total += combine(plan, now, task);
+    }
     swap(now.x, now.x_new), swap(now.lam, now.lam_prev), swap(now.message, now.reply);
     return total;
 }

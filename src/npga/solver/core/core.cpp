@@ -74,7 +74,7 @@ using namespace npga;
                                T* work) {                                                                              \
         return apply_function(*f, operation, x, t, slack, out, work);                                                  \
     }                                                                                                                  \
-    PHASE(begin, T, bits) PHASE(exchange, T, bits) PHASE(step, T, bits) PHASE(combine, T, bits)                        \
+    PHASE(begin, T, bits) PHASE(deepen, T, bits) PHASE(exchange, T, bits) PHASE(step, T, bits) PHASE(combine, T, bits)                        \
     PHASE(pull, T, bits) PHASE(move, T, bits) PHASE(dual, T, bits)
 
 ENTRIES(float, 32)

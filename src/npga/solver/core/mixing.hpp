@@ -33,6 +33,33 @@ template <class T> inline void differences(const Plan<T>& plan, Int i, const T* 
     }
 }
 
+// One round of P(K) `source` for agent i, all but the last: the term e = carry e + scale K rest, its sum, and what is left
+// of the source without it. P(K) is the Chebyshev polynomial of npga/networks/_chebyshev.py, in the same letters.
+template <class T> inline void stage(const Plan<T>& plan, const Arrays<T>& now, Int round, Int i) {
+    const Int at = i * plan.p;
+    const T carry = round ? plan.carry[round] : T(0), scale = plan.scale[round];
+    const T* source = now.source + at;
+    T *left = now.rest_new + at, *change = now.change + at, *total = now.total + at;
+    differences(plan, i, round ? now.rest : now.source, plan.p, plan.p, left);
+    if (round == 0) fill(plan.p, T(0), change), fill(plan.p, T(0), total);
+#pragma omp simd
+    for (Int j = 0; j < plan.p; ++j) {
+        change[j] = carry * change[j] + scale * left[j];
+        total[j] += change[j];
+        left[j] = source[j] - total[j];
+    }
+}
+
+// out = (K u)_i; where the degree is above 1 (P(K) u)_i, of which all rounds but the last are done.
+template <class T> inline void product(const Plan<T>& plan, const Arrays<T>& now, Int i, const T* u, T* out) {
+    if (plan.degree == 1) return differences(plan, i, u, plan.p, plan.p, out);
+    const T carry = plan.carry[plan.degree - 1], scale = plan.scale[plan.degree - 1];
+    const T *change = now.change + i * plan.p, *total = now.total + i * plan.p;
+    differences(plan, i, now.rest, plan.p, plan.p, out);
+#pragma omp simd
+    for (Int j = 0; j < plan.p; ++j) out[j] = total[j] + (carry * change[j] + scale * out[j]);
+}
+
 // out += factor x
 template <class T> inline void add(Int m, T factor, const T* x, T* out) {
     if (factor == 0) return;

@@ -67,6 +67,8 @@ template <class T> struct Plan {
     const T* weights;
     const T *b, *c, *d_powers;    // gamma B^2, C and D in powers of K, lowest first
     Int new_powers, kept_powers; // rounds of the correction before the gradient step, and of the combination after it
+    Int degree;                  // 1, or that of the Chebyshev polynomial P(K) in place of K
+    const T *carry, *scale;      // the pairs of its recursion, see npga/networks/_chebyshev.py
 };
 
 // The arrays of a run: d numbers each, then n x p each. New iterates trade places with the last ones.
@@ -75,6 +77,8 @@ template <class T> struct Arrays {
     T *lam, *lam_prev, *v, *u;
     T* kept; // K v, ..., K^s v
     T *message, *reply, *Ax;
+    const T* source;                // what P(K) is applied to, where the degree is above 1; then
+    T *rest, *rest_new, *change, *total; // what is left of the source, the last term, and the sum of terms so far
 };
 
 // Rows first to last of the dual arrays, in panels of `rows`.
