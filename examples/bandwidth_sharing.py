@@ -34,7 +34,7 @@ print(result)
 # The price of a link is its dual variable: a user pays the sum of the prices on its route, and its rate is one divided
 # by what it pays.
 
-price = result.lam.mean(axis=0)
+price = result.duals
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 left.bar(range(8), result.x, color="#44AA99")
 left.set(xlabel="user", ylabel="rate", xticks=range(8))

@@ -54,7 +54,7 @@ print(result)
 # The dual variable of the balance is minus the price of energy; those of the lines, carried to the buses by H, are the
 # price of congestion. Their sum is the price at a bus.
 
-lam = result.lam.mean(axis=0)
+lam = result.duals
 energy, congestion = -lam[0], -H.T @ lam[1:]
 price = energy + congestion
 order = np.concatenate([np.flatnonzero(at == b) for b in range(len(bus))])

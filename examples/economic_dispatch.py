@@ -53,7 +53,7 @@ print(result)
 # %%
 # The price of the last megawatt is minus the dual variable; every bus has come to know it.
 
-price = -result.lam.mean()
+price = -result.duals[0]
 order = np.concatenate([np.flatnonzero(at == bus) for bus in range(len(number))])
 output = np.empty(len(at))
 output[order] = result.x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from npga.solver._loop import Callback, Method, Run, S, run
 from npga.solver._methods import build
 from npga.solver._progress import run_observer, show_progress
 from npga.solver._result import Result, Status
-from npga.solver._stopping import Limits, is_resolved, whole_number
+from npga.solver._stopping import Limits, is_resolved, refuse_both, whole_number
 from npga.steps import Steps
 
 
@@ -86,7 +87,8 @@ def solve(
         "compiled" or "vectorised" (NumPy), which agree up to rounding; "auto" takes the compiled path wherever every
         function and matrix has a kernel. `Result.path` tells which one ran, `path_reason` why it was not compiled.
     limits
-        All limits in one record, in place of `max_iters`, `tol`, `gap_tol`, `max_rounds` and `max_seconds`.
+        All limits in one record, in place of `max_iters`, `tol`, `gap_tol`, `max_rounds` and `max_seconds`; not beside
+        one of them.
 
     Returns
     -------
@@ -100,8 +102,10 @@ def solve(
     """
     if not isinstance(problem, Problem | ConsensusProblem):
         raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
-    if limits is None:
-        limits = Limits(tol, gap_tol, max_iters, max_rounds, max_seconds)
+    single = Limits(tol, gap_tol, max_iters, max_rounds, max_seconds)
+    if limits is not None:
+        refuse_both([item.name for item in fields(Limits) if getattr(single, item.name) != item.default])
+    limits = limits or single
     if record_every is not None:
         whole_number("record_every", record_every, 1)
     chosen = build(method, problem, network, version, steps, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -112,10 +112,15 @@ class Limits:
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """The limits among keyword arguments, and the arguments that are none."""
+        """The limits among keyword arguments, one by one or all in `limits`, and the arguments that are none."""
         names = {item.name for item in fields(cls)}
+        own = {name: value for name, value in options.items() if name in names}
         others = {name: value for name, value in options.items() if name not in names}
-        return cls(**{name: value for name, value in options.items() if name in names}), others
+        whole = others.pop("limits", None)
+        if whole is None:
+            return cls(**own), others
+        refuse_both(own)
+        return whole, others
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -165,6 +170,12 @@ def is_resolved(trace: Trace, dtype: np.dtype[Any]) -> bool:
         return False
     kkt, earlier = trace.kkt, trace.iteration <= trace[-1].iteration // 2
     return bool(kkt[~earlier].min(initial=np.inf) > 0.5 * kkt[earlier].min(initial=np.inf))
+
+
+def refuse_both(names: Collection[str]) -> None:
+    """Refuse limits that are given one by one beside `limits`, which would not count."""
+    if names:
+        raise InputError(f"limits= was given beside {', '.join(names)}; expected one of them: put all into Limits(...)")
 
 
 def whole_number(name: str, value: Any, least: int) -> None:

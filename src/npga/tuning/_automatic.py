@@ -35,6 +35,8 @@ from npga.tuning._tuning_results import Trials, TunedSteps, Tuning
 _SHARE, _TRIALS, _AROUND = 0.25, 24, 12
 # How often steps that were found by a search and grow are divided by four.
 _RETREATS = 6
+# Steps of so many agents are printed.
+_TYPED = 16
 
 
 class Options(TypedDict, total=False):
@@ -56,6 +58,7 @@ class Options(TypedDict, total=False):
     checkpoint_seconds: float
     resume: bool
     path: str
+    limits: Limits | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ def solve(
         x, lam, status, trace, counts, and on demand the certificate. `seconds` is the wall time of the call.
     """
     begun = time.perf_counter()
+    Limits.split(options)  # refuses what does not fit together
     if method != "npga" or not isinstance(problem, Problem):
         if isinstance(steps, Tuning):
             raise InputError("steps are those that npga.tune found for NPGA; pass steps=npga.Steps(...) of this method")
@@ -207,6 +211,8 @@ def _retold(problem: Problem, version: Version, steps: Steps, state: AdaptiveSta
     typed = (
         f"npga.tuning.tied_steps(problem, {steps.beta!r})"
         if steps == tied_steps(problem, steps.beta)
+        else f"npga.{steps!r}"
+        if problem.n <= _TYPED
         else "result.steps"
     )
     constant = "" if version.c is None else f", c={version.c!r}"
