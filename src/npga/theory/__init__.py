@@ -11,6 +11,9 @@ reading order:
     _assumptions          one predicate for each numbered assumption
     _problem_facts        curvature, rank, saddle point
     _network_facts        spectra of B^2, C and D
+    _instance             a proof for one A, one W and the steps at hand, or a member of the class that is unstable
+    _matrix_inequality    its multipliers, its matrix P, and the check of it with a bound on rounding
+    _feedback             the set-up as a linear system in feedback with what is not affine
     _suggestions          changes that bring a set-up under a theorem
     _certificate          the result, and how it is shown
 """
@@ -19,6 +22,16 @@ from npga.theory._assumptions import Assumption
 from npga.theory._certificate import Certificate
 from npga.theory._certify import StepSizes, certify
 from npga.theory._coverage import Coverage
+from npga.theory._instance import InstanceCertificate, certify_instance
 from npga.theory._theorems import Theorem
 
-__all__ = ["Assumption", "Certificate", "Coverage", "StepSizes", "Theorem", "certify"]
+__all__ = [
+    "Assumption",
+    "Certificate",
+    "Coverage",
+    "InstanceCertificate",
+    "StepSizes",
+    "Theorem",
+    "certify",
+    "certify_instance",
+]

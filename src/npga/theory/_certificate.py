@@ -6,14 +6,17 @@ import html as escaping
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from npga.errors import InputError
 from npga.networks import Network, Version
+from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
 from npga.theory._coverage import Coverage, finite, steps_dict
+from npga.theory._instance import InstanceCertificate, certify_instance
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -46,6 +49,8 @@ class Certificate:
         Whether the steps were given.
     suggestions
         Changes that bring the set-up under a theorem, each tried and found to work; empty when a theorem applies.
+    problem
+        The problem that was examined.
     """
 
     version: Version
@@ -56,6 +61,17 @@ class Certificate:
     steps: Steps | None
     steps_given: bool
     suggestions: tuple[str, ...]
+    problem: Problem | None = field(default=None, compare=False)
+
+    @cached_property
+    def instance(self) -> InstanceCertificate:
+        """What can be proved at these steps for this A and this W, for every start; computed when it is asked for.
+
+        Seconds for a few hundred states, which is why `certify` does not wait for it.
+        """
+        if self.steps is None or self.problem is None:
+            return InstanceCertificate("unknown", "there are no steps to examine: pass steps=")
+        return certify_instance(self.problem, self.network, self.version, self.steps)
 
     @property
     def covered(self) -> bool:
@@ -98,6 +114,8 @@ class Certificate:
             },
             "theorems": {key: theorem.to_dict() for key, theorem in self.theorems.items()},
             "suggestions": list(self.suggestions),
+            # Only if it was asked for before: it takes its time.
+            "instance": self.instance.to_dict() if "instance" in self.__dict__ else None,
         }
 
     def __str__(self) -> str:

@@ -78,6 +78,7 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
         steps=used,
         steps_given=given is not None,
         suggestions=() if best is not None else suggestions(problem, mixed, plain, given),
+        problem=problem,
     )
 
 

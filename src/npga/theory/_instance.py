@@ -1,0 +1,376 @@
+"""Instance certificates: linear convergence from every start at the steps that are used, proved by a matrix.
+
+Theorems know A through its norm and W through its ends. Here A, W, the steps and every quadratic part count as they
+are, and only what is not affine is known by its class: f_i by mu_i and l_i, g and h by being convex (and by their mu
+and L). The certificate is a rate rho, a matrix P and multipliers t for which the matrix inequality (*) of
+`_matrix_inequality` holds; docs/theory/instances.md has the proof that
+
+    |xi_k| <= constant rho^k |xi_0|        for every start and all functions of the class,
+
+with xi = (x - x*, lam - lam*, z - z*), z = B y, and |xi|^2 = sum_i |x_i|^2/alpha_i + |lam|^2/beta + |z|^2/beta.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npga import functions as fn
+from npga.networks import Network, Version
+from npga.problem import Agent, Problem
+from npga.steps import Steps
+from npga.theory._feedback import Channel, Curvature, Setting, setting, states
+from npga.theory._matrix_inequality import (
+    Multiplier,
+    MultiplierSearch,
+    constant,
+    holds,
+    is_positive,
+    riccati,
+    supply,
+)
+
+Array = NDArray[Any]
+
+STATES = 1500
+# Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
+_PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
+# By how much (*) is to hold: the more, the better the constant.
+_MARGINS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+# A radius closer to one than this is one.
+_ONE = 1e-9
+# Slopes that are tried as a curvature of h*, relative to what the prox adds to it.
+_SLOPES = (0.0, 0.1, 1.0, 10.0, math.inf)
+# Linear iterations whose radius is computed at most in the search for an unstable one.
+_FLIPS = 24
+
+
+@dataclass(frozen=True)
+class InstanceCertificate:
+    """What can be proved about one problem, network, version and steps, for every start and all functions of the class.
+
+    Attributes
+    ----------
+    standing
+        "proved": `verify()` has checked the matrix inequality with a bound on rounding. "numerical": the inequality
+        holds at a grid of frequencies, and no P was found that passes the check. "refuted": the class has a member for
+        which the iteration with these steps is unstable; `example` is it. "unknown": none of these.
+    rate
+        Contraction per iteration; nan unless proved or numerical.
+    constant
+        |xi_k| <= constant rate^k |xi_0|; infinite unless proved.
+    reason
+        A sentence.
+    multipliers
+        Weight of each quadratic form in the proof.
+    radius
+        The largest spectral radius that was seen among linear iterations of the class: no rate below it can be proved.
+    size
+        Number of states N.
+    P
+        The matrices of the proof, one for each piece that the coupling space is split into.
+    example
+        A problem of the same class, with solution zero, on which a run with these steps diverges; None unless refuted.
+    """
+
+    standing: str
+    reason: str
+    rate: float = math.nan
+    constant: float = math.inf
+    multipliers: dict[str, float] = field(default_factory=dict)
+    radius: float = math.nan
+    size: int = 0
+    P: tuple[Array, ...] = field(default=(), repr=False)
+    example: Problem | None = field(default=None, repr=False)
+    _of: tuple[Problem, Network, Version, Steps] | None = field(default=None, repr=False)
+    _weights: tuple[tuple[Multiplier, float], ...] = field(default=(), repr=False)
+
+    def verify(self) -> bool:
+        """Assemble the system anew and check P > 0 and the matrix inequality, from P, weights and rate alone."""
+        if self._of is None or not self.P or not self.rate < 1.0:
+            return False
+        at = setting(*self._of)
+        every, t = [one for one, _ in self._weights], np.array([weight for _, weight in self._weights])
+        return bool(np.all(t >= 0.0)) and all(
+            is_positive(P, 0.0) and holds(at, loop, every, t, self.rate, P)
+            for loop, P in zip(at.loops(), self.P, strict=True)
+        )
+
+    def iterations(self, accuracy: float = 1e-6) -> float:
+        """Iterations after which |xi| is at most `accuracy` times what it was; infinite unless proved."""
+        if not self.constant < math.inf:
+            return math.inf
+        return float(max(math.ceil(math.log(accuracy / self.constant) / math.log(self.rate)), 0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, ready for JSON; None for what is infinite or undefined."""
+        numbers = {"rate": self.rate, "constant": self.constant, "radius": self.radius}
+        return {
+            "standing": self.standing,
+            "reason": self.reason,
+            **{key: value if math.isfinite(value) else None for key, value in numbers.items()},
+            "size": self.size,
+            "multipliers": dict(self.multipliers),
+        }
+
+
+def certify_instance(
+    problem: Problem, network: Network, version: Version, steps: Steps, *, limit: int = STATES
+) -> InstanceCertificate:
+    """Look for a proof that these steps converge linearly from every start, or for a member of the class where not.
+
+    Parameters
+    ----------
+    problem, network, version, steps
+        The set-up; `version` without a name left to look up, `steps` with those that it fixes.
+    limit
+        Largest number of states; dense matrices of this size are factorised some hundred times.
+    """
+    size = states(problem)
+    if size > limit:
+        return InstanceCertificate("unknown", f"too large: {size:,} states, and the limit is {limit:,}", size=size)
+    at = setting(problem, network, version, steps)
+    obstacle = _obstacle(at)
+    if obstacle:
+        return InstanceCertificate("unknown", obstacle, size=size)
+    found = InstanceSearch(at)
+    radius, worst = found.slowest()
+    blank = InstanceCertificate("unknown", "", radius=radius, size=size, _of=(problem, network, version, steps))
+    if radius > 1.0 + _ONE:
+        return _refuted(blank, at, worst)
+    if radius >= 1.0 - _ONE:
+        words = f"the class has a member with radius 1 ({_words(at, worst)}): it does not converge linearly"
+        return replace(blank, reason=words)
+    proof = found.best_rate(radius)
+    if proof is not None:
+        return _proved(blank, proof)
+    radius, worst = found.unstable(radius, worst)
+    if radius > 1.0 + _ONE:
+        return _refuted(replace(blank, radius=radius), at, worst)
+    if found.on_grid is not None:
+        words = "the inequality holds at a grid of frequencies; no matrix P that passes the check was found"
+        return replace(blank, standing="numerical", reason=words, rate=found.on_grid)
+    words = f"no multipliers were found, and no unstable member of the class either (largest radius {radius:.6g})"
+    return replace(blank, reason=words, radius=radius)
+
+
+def _obstacle(at: Setting) -> str:
+    for one in at.channels:
+        if one.role == "f" and not np.isfinite(one.limit).all():
+            return "an f_i states no Lipschitz constant L, so its class has no bound on curvature"
+    if at.n > 1 and np.linalg.eigvalsh(at.E.T @ at.B2 @ at.E)[0] <= 1e-12 * np.abs(at.B2).max():
+        return "B^2 is not positive off the consensus direction, so that z = B y has directions which never move"
+    return ""
+
+
+# ------------------------------------------------------------------ the search
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found: rate, weights of the multipliers, P and the constant."""
+
+    rate: float
+    weights: tuple[tuple[Multiplier, float], ...]
+    P: tuple[Array, ...]
+    constant: float
+
+
+class InstanceSearch:
+    """The search for the best rate that can be proved, and for the slowest member of the class.
+
+    Parameters
+    ----------
+    at
+        The set-up.
+    """
+
+    def __init__(self, at: Setting) -> None:
+        self.at = at
+        self.multipliers = MultiplierSearch(at)
+        self.on_grid: float | None = None
+
+    def slowest(self) -> tuple[float, Curvature]:
+        """Largest radius among the linear iterations in which each kind of function has its least or most curvature."""
+        best = (self.multipliers.radius, self.at.least)
+        for curvature in _extremes(self.at):
+            radius = self._radius(curvature)
+            if radius > best[0]:
+                best = (radius, curvature)
+        return best
+
+    def unstable(self, radius: float, curvature: Curvature) -> tuple[float, Curvature]:
+        """Change the curvature of one coordinate or agent after the other while the radius grows."""
+        best = (radius, curvature)
+        for changed in itertools.islice(_flips(self.at, curvature), _FLIPS):
+            radius = self._radius(changed)
+            if radius > best[0]:
+                best = (radius, changed)
+            if radius > 1.0 + _ONE:
+                break
+        return best
+
+    def _radius(self, curvature: Curvature) -> float:
+        loops = self.at.loops(curvature)
+        return max(float(np.abs(np.linalg.eigvals(loop.F)).max(initial=0.0)) for loop in loops)
+
+    def best_rate(self, radius: float, halvings: int = _HALVINGS) -> Proof | None:
+        """The best rate above this radius that could be proved."""
+        before, proof = 1.0, None
+        for part in _PARTS:
+            proof = self.prove(1.0 - part * (1.0 - radius))
+            if proof is not None:
+                break
+            before = part
+        if proof is None:
+            return None
+        for _ in range(halvings if before < 1.0 and self.multipliers.every else 0):
+            middle = math.sqrt(before * part)
+            better = self.prove(1.0 - middle * (1.0 - radius))
+            before, part = (before, middle) if better is not None else (middle, part)
+            proof = better or proof
+        return proof
+
+    def prove(self, rho: float) -> Proof | None:
+        """A proof of this rate, or None."""
+        t = self.multipliers.at_rate(rho)
+        if t is None:
+            return None
+        self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
+        every, loops = self.multipliers.every, self.multipliers.loops
+        forms = [supply(self.at, loop, every, t, rho) for loop in loops]
+        for margin in _MARGINS:
+            P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]
+            sure = [one for one in P if one is not None]
+            if len(sure) == len(loops) and all(
+                is_positive(one, 0.0) and holds(self.at, loop, every, t, rho, one)
+                for loop, one in zip(loops, sure, strict=True)
+            ):
+                weights = tuple(zip(every, t.tolist(), strict=True))
+                return Proof(rho, weights, tuple(sure), constant(self.at, loops, weights, sure))
+        return None
+
+
+# ------------------------------------------------------------------ members of the class
+
+
+def _extremes(at: Setting) -> Iterator[Curvature]:
+    """Curvatures in which all channels of a role are at one end, and h* at a few slopes between."""
+    roles = [one.role for one in at.channels]
+    choices = [_SLOPES if role == "h" else (0.0, math.inf) for role in roles]
+    for slopes in itertools.product(*choices):
+        if any(slopes):
+            yield _curvature(at, dict(zip(roles, slopes, strict=True)))
+
+
+def _curvature(at: Setting, slopes: dict[str, float]) -> Curvature:
+    """The least curvature and so much more of each role, in all coordinates."""
+    found = at.least
+    for role, slope in slopes.items():
+        one = at.channel(role)
+        assert one is not None
+        found = _bent(found, one, np.minimum(slope, one.limit))
+    return found
+
+
+def _bent(found: Curvature, one: Channel, more: Array) -> Curvature:
+    """The curvature with so much more in the coordinates of a channel."""
+    if one.role == "h":
+        return replace(found, Ph=1.0 / (1.0 / found.Ph + float(more[0])))
+    rows = np.ix_(one.rows, one.rows)
+    if one.role == "f":
+        H = found.H.copy()
+        H[rows] += np.diag(more)
+        return replace(found, H=H)
+    Pg = found.Pg.copy()
+    Pg[rows] = np.diag(1.0 / (1.0 / np.diag(Pg)[one.rows] + more))
+    return replace(found, Pg=Pg)
+
+
+def _flips(at: Setting, start: Curvature) -> Iterator[Curvature]:
+    """The same with one convex function of f or g at its other end."""
+    for one in at.channels:
+        if one.role == "h":
+            continue
+        least = np.diag(at.least.H if one.role == "f" else at.least.Pg)[one.rows]
+        here = np.diag(start.H if one.role == "f" else start.Pg)[one.rows]
+        for group in range(int(one.groups.max()) + 1):
+            mine = one.groups == group
+            low = np.where(mine, ~np.isclose(here, least), np.isclose(here, least))
+            base = replace(start, H=at.least.H) if one.role == "f" else replace(start, Pg=at.least.Pg)
+            yield _bent(base, one, np.where(low, 0.0, one.limit))
+
+
+def _refuted(blank: InstanceCertificate, at: Setting, worst: Curvature) -> InstanceCertificate:
+    assert blank._of is not None
+    problem, _, _, steps = blank._of
+    words = (
+        f"the iteration is unstable at an admissible curvature ({_words(at, worst)}): radius {blank.radius:.6g}. "
+        "A run from elsewhere may diverge"
+    )
+    return replace(blank, standing="refuted", reason=words, example=_example(problem, steps, worst))
+
+
+def _proved(blank: InstanceCertificate, proof: Proof) -> InstanceCertificate:
+    multipliers = {one.name: t for one, t in proof.weights if t > 0.0}
+    words = "a quadratic function of the errors shrinks by rate^2 in every iteration"
+    if any(one.kind != "static" and t > 0.0 for one, t in proof.weights):
+        words = (
+            "a quadratic function of the errors plus multiples of the functions shrinks by rate^2 in every iteration"
+        )
+    return replace(
+        blank, standing="proved", reason=words, rate=proof.rate, constant=proof.constant, multipliers=multipliers,
+        P=proof.P, _weights=proof.weights,
+    )  # fmt: skip
+
+
+def _words(at: Setting, curvature: Curvature) -> str:
+    """A curvature, by what is least and what is most in it."""
+    said = []
+    for one in at.channels:
+        if one.role == "h":
+            said.append(f"prox of h* with slope {curvature.Ph:.3g}")
+            continue
+        here, least = (
+            np.diag(M)[one.rows]
+            for M in ((curvature.H, at.least.H) if one.role == "f" else (curvature.Pg, at.least.Pg))
+        )
+        count = int(np.sum(~np.isclose(here, least)))
+        said.append(f"{one.role} with its most curvature in {count} of {one.size} coordinates")
+    return ", ".join(said) or "the set-up itself, which is affine"
+
+
+def _example(problem: Problem, steps: Steps, curvature: Curvature) -> Problem:
+    """The quadratic problem with this curvature and solution zero."""
+    agents, begin = [], 0
+    for agent, alpha in zip(problem.agents, steps.per_agent(problem.n), strict=True):
+        size = int(agent.A.shape[1])
+        rows = slice(begin, begin + size)
+        begin += size
+        if not size:
+            agents.append(Agent(agent.A, fn.Zero()))
+            continue
+        # An infinite slope is that of a point; a very large one is as good in a run.
+        values, V = np.linalg.eigh(curvature.Pg[rows, rows])
+        slope = (V * (1.0 / np.maximum(values, 1e-9) - 1.0) / alpha) @ V.T
+        agents.append(
+            Agent(agent.A, fn.Quadratic(curvature.H[rows, rows] / alpha), fn.Quadratic(0.5 * (slope + slope.T)))
+        )
+    return Problem(agents, _coupling_of(problem, curvature.Ph, steps.beta / problem.n))
+
+
+def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
+    """The quadratic h whose t h* has a prox with this Jacobian: h'' = t Ph (I - Ph)^-1."""
+    if np.ndim(Ph) == 0:
+        if Ph >= 1.0:
+            return fn.Equality(np.zeros(problem.p))
+        return fn.SquaredLoss(np.zeros(problem.p), t * Ph / (1.0 - Ph)) if Ph > 0.0 else fn.Zero()
+    values, V = np.linalg.eigh(Ph)
+    K = (V * (t * values / np.maximum(1.0 - values, 1e-12))) @ V.T
+    return fn.Quadratic(0.5 * (K + K.T))
