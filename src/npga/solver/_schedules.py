@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.solver import _core as c
-from npga.solver._packing import BY_COLUMNS, Plan
+from npga.solver._packing import BY_COLUMNS, BY_ROWS, Plan
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -34,8 +34,8 @@ _DUAL_BYTES = 1 << 22
 # than they save, and on a busy machine a thousand times more.
 _THREAD_BYTES = 1 << 21
 _PANEL_ROWS = (32, 1024)
-# Long enough for the prefetcher, where the rows of a panel are short pieces of columns.
-_COLUMN_PANEL_ROWS = 256
+# Long enough for the prefetcher: a column's piece of a panel, and the bytes of an agent's rows in one.
+_COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 16
 # The largest panel whose second reading still comes from a cache, be it the last one.
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
@@ -71,8 +71,12 @@ def _panel_rows(plan: Plan) -> int:
     low = plan.struct
     bytes_of_row = int(plan.parts.bytes_of_A.sum()) / low.p + 8 * low.n * plan.dtype.itemsize
     least, most = _PANEL_ROWS
-    if any(matrix.form == BY_COLUMNS for matrix in plan.parts.matrices):
+    forms = {matrix.form for matrix in plan.parts.matrices}
+    if BY_COLUMNS in forms:
         least = _COLUMN_PANEL_ROWS
+    elif BY_ROWS in forms:
+        own = int(plan.parts.bytes_of_A.max()) // low.p
+        least = max(least, min(_ROW_PANEL_BYTES // own // 8 * 8, low.p // 4))
     rows = int(_CACHE_BYTES / bytes_of_row) // 8 * 8
     if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0

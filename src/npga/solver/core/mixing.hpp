@@ -7,29 +7,34 @@ namespace npga {
 // out = (K u)_i on m columns; u points to the first of them in the row of agent 0, and rows are `width` apart.
 //
 // Written with differences, the sum is exactly zero on agents that agree, so that rounding does not accumulate over
-// iterations as it would in a product with I - W. Four neighbours share a pass over `out`.
+// iterations as it would in a product with I - W. The sums of several columns stay in registers for all neighbours.
 template <class T> inline void differences(const Plan<T>& plan, Int i, const T* u, Int width, Int m, T* out) {
     const T* own = u + i * width;
     const Int* other = plan.neighbours + plan.links[i];
     const T* weight = plan.weights + plan.links[i];
-    const Int count = plan.links[i + 1] - plan.links[i];
-    fill(m, T(0), out);
-    Int k = 0;
-    for (; k + 4 <= count; k += 4) {
-        const T *u0 = u + other[k] * width, *u1 = u + other[k + 1] * width;
-        const T *u2 = u + other[k + 2] * width, *u3 = u + other[k + 3] * width;
-        const T w0 = weight[k], w1 = weight[k + 1], w2 = weight[k + 2], w3 = weight[k + 3];
-#pragma omp simd
-        for (Int j = 0; j < m; ++j) {
-            const T x = own[j];
-            out[j] += (w0 * (x - u0[j]) + w1 * (x - u1[j])) + (w2 * (x - u2[j]) + w3 * (x - u3[j]));
+    const Int count = plan.links[i + 1] - plan.links[i], lanes = Lanes<T>::count;
+    Int j = 0;
+    for (; j + 4 * lanes <= m; j += 4 * lanes) {
+        const T* x = own + j;
+        const Vector<T> x0 = load(x), x1 = load(x + lanes), x2 = load(x + 2 * lanes), x3 = load(x + 3 * lanes);
+        Vector<T> s0 = {}, s1 = {}, s2 = {}, s3 = {};
+        for (Int k = 0; k < count; ++k) {
+            const T *at = u + other[k] * width + j, w = weight[k];
+            s0 += w * (x0 - load(at)), s1 += w * (x1 - load(at + lanes));
+            s2 += w * (x2 - load(at + 2 * lanes)), s3 += w * (x3 - load(at + 3 * lanes));
         }
+        store(out + j, s0), store(out + j + lanes, s1), store(out + j + 2 * lanes, s2), store(out + j + 3 * lanes, s3);
     }
-    for (; k < count; ++k) {
-        const T* u0 = u + other[k] * width;
-        const T w0 = weight[k];
-#pragma omp simd
-        for (Int j = 0; j < m; ++j) out[j] += w0 * (own[j] - u0[j]);
+    for (; j + lanes <= m; j += lanes) {
+        const Vector<T> x0 = load(own + j);
+        Vector<T> s0 = {};
+        for (Int k = 0; k < count; ++k) s0 += weight[k] * (x0 - load(u + other[k] * width + j));
+        store(out + j, s0);
+    }
+    for (; j < m; ++j) {
+        T total = 0;
+        for (Int k = 0; k < count; ++k) total += weight[k] * (own[j] - u[other[k] * width + j]);
+        out[j] = total;
     }
 }
 
