@@ -18,7 +18,7 @@ PACKAGE = Path(npga.__file__).parent
 RANKS = [
     {"errors"},
     {"steps", "files", "extras"},
-    {"functions", "networks"},
+    {"functions", "networks", "pages"},
     {"problem"},
     {"theory", "solver"},
     {"tuning"},

@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npga import errors, experiments, functions, networks, problem, runtimes, solver, theory, tuning
+    from npga import errors, experiments, functions, networks, pages, problem, runtimes, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
     from npga.problem import Agent, ConsensusProblem, Problem
     from npga.solver import Result, Status, Trace, methods, reference
@@ -31,7 +31,18 @@ _HOMES = {
     "theory": ("Certificate", "certify"),
     "tuning": ("Comparison", "Solution", "Tuning", "compare", "design", "solve", "tune"),
 }
-_ROOMS = ("errors", "experiments", "functions", "networks", "problem", "runtimes", "solver", "theory", "tuning")
+_ROOMS = (
+    "errors",
+    "experiments",
+    "functions",
+    "networks",
+    "pages",
+    "problem",
+    "runtimes",
+    "solver",
+    "theory",
+    "tuning",
+)
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -56,6 +67,7 @@ __all__ = [
     "functions",
     "methods",
     "networks",
+    "pages",
     "problem",
     "reference",
     "runtimes",

@@ -15,6 +15,8 @@ _launch
     launch, check, keygen, timeline: the commands on a job whose agents are apart.
 _watch
     watch: how a run of such a job is going.
+_report
+    report: what the others left, as one HTML file.
 _reproduce
     reproduce, data: the paper's experiments and their tables.
 _doctor
@@ -44,7 +46,7 @@ def application() -> typer.Typer:
     """The command `npga` with all its commands: each chapter registers its own."""
     import typer
 
-    from npga.cli import _compare, _doctor, _launch, _reproduce, _solve, _watch
+    from npga.cli import _compare, _doctor, _launch, _report, _reproduce, _solve, _watch
     from npga.cli._output import root
 
     app = typer.Typer(
@@ -55,7 +57,7 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(root)
-    for module in (_solve, _compare, _reproduce, _launch, _watch, _doctor):
+    for module in (_solve, _compare, _report, _reproduce, _launch, _watch, _doctor):
         module.register(app)
     return app
 

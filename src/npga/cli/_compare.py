@@ -55,7 +55,7 @@ def compare(
             typer.echo(found.table)
         if out is not None:
             _write(found, out)
-            typer.echo(f"written to {out}: comparison.txt, .tex, .html, gap.png, profile.png", err=as_json)
+            typer.echo(f"written to {out}: report.html, comparison.txt, .tex, .html, gap.png, profile.png", err=as_json)
 
 
 def _target(target: str) -> tuple[Any, Any]:
@@ -92,5 +92,6 @@ def _write(found: Any, out: Path) -> None:
 
     for suffix, text in (("txt", found.table), ("tex", found.to_latex()), ("html", found.to_html())):
         write_text(out / f"comparison.{suffix}", text + "\n")
+    found.report(out / "report.html")
     found.plot(out / "gap.png")
     found.plot(out / "profile.png", kind="profile")

@@ -13,7 +13,9 @@ import typer
 from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.cli._problem_file import ProblemFile, read_problem
 from npga.errors import InputError
+from npga.files import replacing
 from npga.networks import version as find_version
+from npga.pages import store_sections
 from npga.steps import Steps
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem: TOML, with an .npz beside it for the arrays.")]
@@ -34,6 +36,7 @@ def register(app: typer.Typer) -> None:
         "npga solve problem.toml",
         "npga solve problem.toml --version nids --tol 1e-10 --out solution.npz",
         "npga solve problem.toml --version extra --steps 2.0,0.03,1.0 --json",
+        "npga solve problem.toml --report run.html",
         *FILE_FORMAT,
     )
     add_command(app, certify, "npga certify problem.toml --version npga-ii --lazy", "npga certify problem.toml --json")
@@ -72,7 +75,8 @@ def solve(
     tol: Annotated[float | None, typer.Option(help="Residual of the optimality conditions to stop at.")] = None,
     max_iters: Annotated[int | None, typer.Option(help="Limit on iterations.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Limit on the wall time.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write x, lam and the blocks to this .npz.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write x, lam, the blocks and a report to this .npz.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.")] = None,
     progress: Annotated[bool, typer.Option("--progress", help="Show a progress bar.")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -93,9 +97,12 @@ def solve(
             max_iters=given.max_iters,
             max_seconds=given.max_seconds,
             progress=progress,
+            trace="records" if out is None and report is None else "agents",
         )
         if out is not None:
             _write(out, found)
+        if report is not None:
+            found.report(report)
     if as_json:
         show_json(_answer(found))
     else:
@@ -195,9 +202,8 @@ def _parse_steps(text: str) -> Steps:
 
 def _write(path: Path, found: Any) -> None:
     blocks = {f"x{i}": block for i, block in enumerate(found.blocks)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(file, x=found.x, lam=found.lam, **blocks)
+    with replacing(path) as file:
+        np.savez(file, x=found.x, lam=found.lam, page=store_sections(*found.page()), **blocks)
 
 
 def _answer(found: Any) -> dict[str, Any]:

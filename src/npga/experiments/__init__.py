@@ -30,8 +30,9 @@ from npga.experiments._definitions import (
     Ridge,
 )
 from npga.experiments._protocol import ALL_VERSIONS, PAPER_VERSIONS, Protocol
-from npga.experiments._report import Report, draw
-from npga.experiments._reproduce import installed_version, provenance, reproduce
+from npga.experiments._report import Report, draw, folder_sections
+from npga.experiments._reproduce import reproduce
+from npga.pages import installed_version, provenance
 
 __all__ = [
     "ALL_VERSIONS",
@@ -50,6 +51,7 @@ __all__ = [
     "data_folder",
     "draw",
     "fetch_covtype",
+    "folder_sections",
     "installed_version",
     "load_boston",
     "load_covtype",

@@ -12,9 +12,20 @@ import numpy as np
 
 from npga.errors import InputError
 from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios
-from npga.experiments._protocol import LEVELS
-from npga.experiments._tables import Row, advantages, family_of, look_of, read_rows, verdict
+from npga.experiments._protocol import CENTRAL, LEVELS
+from npga.experiments._tables import Row, advantages, family_of, gap_curves, look_of, read_rows, verdict
 from npga.files import write_text
+from npga.pages import (
+    Section,
+    curve_section,
+    fact_section,
+    line_style,
+    provenance_section,
+    table_section,
+    text_section,
+)
+
+Cells = tuple[list[str], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,52 @@ def _one(report: Report, name: str, *, figures: bool) -> None:
             report.files.extend(draw_ratios(lines, title, folder / "advantage") if lines else [])
 
 
+def folder_sections(folder: str | Path) -> list[Section]:
+    """What a report shows of what `reproduce` wrote: for each experiment verdict, gaps on their way, and tables.
+
+    Parameters
+    ----------
+    folder
+        The folder of `reproduce`, or that of one experiment in it.
+    """
+    folder = Path(folder)
+    tables = [folder / "summary.csv"] if (folder / "summary.csv").exists() else sorted(folder.glob("*/summary.csv"))
+    if not tables:
+        raise InputError(f"{folder} holds no tables; expected a folder that `npga reproduce` wrote")
+    settings = [path for path in (folder / "settings.json", folder.parent / "settings.json") if path.exists()]
+    parts = [part for table in tables for part in _experiment_sections(table.parent)]
+    about = json.loads(settings[0].read_text(encoding="utf-8")) if settings else None
+    return [*parts, provenance_section(about)]
+
+
+def _experiment_sections(folder: Path) -> list[Section]:
+    runs, points = read_rows(folder / "summary.csv"), read_rows(folder / "curves.csv")
+    about = json.loads((folder / "choices.json").read_text(encoding="utf-8"))
+    title, draws = about["title"], len(about["draws"])
+    counts = [("round", "communication rounds"), ("iteration", "iterations")]
+    # a line for each count, since medians over draws have a grid of their own
+    lines = [
+        {"name": look_of(curve.version).label, "x": {"count": curve.x}, "y": {count: curve.gap}}
+        | line_style(look_of(curve.version).color, look_of(curve.version).dashes)
+        for count, _ in counts
+        for curve in gap_curves(points, count)
+        if count == "iteration" or curve.version != CENTRAL
+    ]
+    note = "Medians over the draws." if draws > 1 else "One draw."
+    parts = [
+        text_section(title, verdict(runs)),
+        curve_section(
+            f"{title}: gap on its way", [("count", "count")], counts, lines, note=note, words="against",
+        ),
+        table_section(f"{title}: tuned steps", *_tuned(runs), note),
+        table_section(f"{title}: what was tuned", *_steps(runs), note),
+    ]  # fmt: skip
+    found = advantages(runs)
+    if found:
+        parts.append(table_section(f"{title}: times fewer than DCPA, to a gap of 1e-8", *_advantage(found)))
+    return [*parts, fact_section(f"{title}: choices", list(about["choices"].items()))]
+
+
 def _missed(runs: Sequence[Row], target: float) -> list[str]:
     return [
         f"{row['experiment']} draw {row['repetition']}: {row['version']} ended at a gap of {row['gap']:.1e} "
@@ -128,6 +185,10 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
 
 def tuned_table(runs: Sequence[Row]) -> str:
     """Iterations and rounds to each accuracy, and the three rates; medians over draws."""
+    return markdown_table(*_tuned(runs))
+
+
+def _tuned(runs: Sequence[Row]) -> Cells:
     certified = {row["version"]: row for row in runs if row["setting"] == "certified"}
     header = ["version", "family", "W", "rounds/iter"]
     header += [f"{count} to {level}" for count in ("iter", "rounds") for level in LEVELS]
@@ -140,11 +201,15 @@ def tuned_table(runs: Sequence[Row]) -> str:
         own = [row for row in runs if row["setting"] == "certified" and row["version"] == name]
         cells.append(_rate(own, "rate_certified") if name in certified else "no theorem")
         lines.append(cells)
-    return markdown_table(header, lines)
+    return header, lines
 
 
 def steps_table(runs: Sequence[Row]) -> str:
     """What each version was allowed to tune and what came out; medians over draws, and W against W'."""
+    return markdown_table(*_steps(runs))
+
+
+def _steps(runs: Sequence[Row]) -> Cells:
     header = ["version", "alpha", "beta", "gamma", "theta", "c", "iter on W", "iter on W'", "tuning iterations"]
     lines = []
     for name, rows in _chosen(runs).items():
@@ -158,7 +223,7 @@ def steps_table(runs: Sequence[Row]) -> str:
             cells.append(_median([row if row["status"] == "converged" else {} for row in part], "iterations"))
         cells.append(_median([{"sum": _total(tried, draw)} for draw in {row["repetition"] for row in tried}], "sum"))
         lines.append(cells)
-    return markdown_table(header, lines)
+    return header, lines
 
 
 def certified_table(runs: Sequence[Row]) -> str:
@@ -180,6 +245,10 @@ def certified_table(runs: Sequence[Row]) -> str:
 
 def advantage_table(lines: Iterable[Row]) -> str:
     """Times fewer iterations and rounds than DCPA: median, least and largest over draws, and draws won."""
+    return markdown_table(*_advantage(lines))
+
+
+def _advantage(lines: Iterable[Row]) -> Cells:
     header = ["version", "family"]
     header += [f"{count}: {what}" for count in ("iter", "rounds") for what in ("median", "least", "largest", "won")]
     rows = []
@@ -190,7 +259,7 @@ def advantage_table(lines: Iterable[Row]) -> str:
             cells += [f"{value:.2f}" for value in (np.median(ratios), ratios.min(), ratios.max())]
             cells.append(f"{int((ratios > 1.0).sum())}/{len(ratios)}")
         rows.append(cells)
-    return markdown_table(header, rows)
+    return header, rows
 
 
 def _chosen(runs: Sequence[Row]) -> dict[str, list[Row]]:

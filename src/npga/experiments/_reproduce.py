@@ -10,13 +10,10 @@ import hashlib
 import json
 import multiprocessing
 import os
-import platform
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +25,13 @@ from npga.experiments._protocol import BASELINE, Measurement, Protocol, built, m
 from npga.experiments._report import Report, draw
 from npga.experiments._tables import CURVE_COLUMNS, SUMMARY_COLUMNS, write_rows
 from npga.files import replacing, write_text
+from npga.pages import provenance
 
 Progress = Callable[[int, int, str], None]
 Say = Callable[[str], None]
 
 # One thread for each process: the runs are many and small, and sums then do not depend on the number of cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPGA_THREADS")
-_DEPENDENCIES = ("numpy", "scipy", "networkx", "matplotlib")
 _HEARTBEAT = 10.0  # seconds after which `progress` is called although nothing has finished
 
 
@@ -288,36 +285,3 @@ class FinishedRuns:
     def forget(self, task: Task) -> None:
         """Do not keep a task."""
         self._path(task).unlink(missing_ok=True)
-
-
-def provenance() -> dict[str, Any]:
-    """Versions of the package, Python and the dependencies, the commit, and the kind of machine."""
-    return {
-        "npga": npga.__version__,
-        "commit": commit(),
-        "python": platform.python_version(),
-        "dependencies": {name: installed_version(name) for name in _DEPENDENCIES},
-        "machine": {"system": platform.system(), "architecture": platform.machine()},
-    }
-
-
-def installed_version(name: str) -> str | None:
-    """Version of an installed distribution, None if it is missing."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def commit() -> str | None:
-    """Commit of the checkout that the package runs from, with "-dirty" if files differ; None outside a checkout."""
-    folder = Path(npga.__file__).parent
-    try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=folder, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        tracked = subprocess.run(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip() if tracked.returncode == 0 else None

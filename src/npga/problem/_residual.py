@@ -70,6 +70,8 @@ class Residual(NamedTuple):
         What a run may remember of its first step.
     lam
         The multiplier at which all this was found: that which was given, or grad h(z).
+    agents
+        The relative move of each agent; the largest is `stationarity`.
     """
 
     kkt: float
@@ -78,6 +80,7 @@ class Residual(NamedTuple):
     overall: float
     energy: float
     lam: Array
+    agents: Array
 
 
 def residual(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float = 0.0) -> Residual:
@@ -107,7 +110,7 @@ def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Res
     gradient = problem.f.grad(x)
     pull = problem.A.adjoint(np.broadcast_to(lam, Ax.shape))
     if not np.isfinite(gradient.sum() + pull.sum() + Ax.sum()):
-        return Residual(np.nan, np.nan, np.nan, np.nan, 0.0, lam)
+        return Residual(np.nan, np.nan, np.nan, np.nan, 0.0, lam, np.full(problem.n, np.nan))
     size, slope, pulled = (units.of_agents(values) for values in (x, gradient, pull))
     terms = units.terms(lam)
     steps, present = units.steps(size, np.maximum(np.maximum(slope, pulled), terms))
@@ -123,12 +126,14 @@ def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Res
     )
     row_steps = units.row_steps(steps)
     row_moved, row_scale = _row_moves(problem, Ax, lam, row_steps, least)
-    stationarity, coupling = _largest_ratio(moved, scale), _largest_ratio(row_moved, row_scale)
+    agents = _ratios(moved, scale)
+    stationarity = float(agents.max(initial=0.0))
+    coupling = float(_ratios(row_moved, row_scale).max(initial=0.0))
     energies = [np.sum(np.square(m) / s) for m, s in ((moved, steps), (row_moved, row_steps))]
     scales = [np.sum(np.square(m) / s) for m, s in ((scale, steps), (row_scale, row_steps))]
     overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) > 0.0 else 0.0
     first = max(first, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
-    return Residual(_worse(stationarity, coupling), stationarity, coupling, overall, first, lam)
+    return Residual(_worse(stationarity, coupling), stationarity, coupling, overall, first, lam, agents)
 
 
 def _row_moves(problem: Problem, Ax: Array, lam: Array, steps: Array, energy: float) -> tuple[Array, Array]:
@@ -249,11 +254,10 @@ def natural_curvature(l_f: float, l_h: float, sigma: float) -> float:
     return 0.0
 
 
-def _largest_ratio(moved: Array, scale: Array) -> float:
-    """The largest quotient; 0/0 is 0, and what is not a number stays one."""
+def _ratios(moved: Array, scale: Array) -> Array:
+    """The quotients; 0/0 is 0, and what is not a number stays one."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = np.where(moved == 0.0, 0.0, moved / scale)
-    return float(ratios.max(initial=0.0))
+        return np.where(moved == 0.0, 0.0, moved / scale)
 
 
 def _worse(a: float, b: float) -> float:

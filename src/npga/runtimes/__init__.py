@@ -37,7 +37,7 @@ from npga.runtimes._keys import keygen
 from npga.runtimes._launch import LaunchError, Summary, launch
 from npga.runtimes._link import Alone, Hello, Layout, Link
 from npga.runtimes._party import Outcome, OwnPart, Party, read_own_part
-from npga.runtimes._timeline import plot_timeline, read_last, read_metrics
+from npga.runtimes._timeline import launch_sections, plot_timeline, read_last, read_metrics
 from npga.runtimes._wire import Kind
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "Summary",
     "keygen",
     "launch",
+    "launch_sections",
     "load_agent",
     "load_function",
     "named_array",

@@ -10,14 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npga.errors import InputError
 from npga.extras import load
+from npga.pages import Section, curve_section, fact_section, provenance_section, table_section, timeline_section
 from npga.runtimes._link import Link
 
 # A party that has waited this long for a neighbour says so in its lines, again and again.
 _BEAT_SECONDS = 1.0
 _TAIL_BYTES = 1 << 16
+Array = NDArray[Any]
+
+# What a report draws over time, and what it adds up for every party.
+_CURVES = [
+    ("residual", "residual"),
+    ("iteration", "iterations"),
+    ("bytes_sent", "bytes sent"),
+    ("waiting", "seconds of waiting"),
+]
+_TOTALS = ("iteration", "rounds", "messages", "floats_sent", "control_floats_sent", "bytes_sent", "bytes_received",
+           "seconds", "computing", "waiting")  # fmt: skip
 
 
 class Logbook:
@@ -175,25 +188,70 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def plot_timeline(out: str | Path, path: str | Path) -> Path:
-    """Draw, for every party, the part of each interval that it spent computing, and where it ended."""
-    drawing = load("matplotlib.figure", "plot", "the timeline")
-    metrics = read_metrics(out)
+def spans(metrics: dict[int, list[dict[str, Any]]]) -> dict[int, tuple[Array, Array, Array]]:
+    """For every party the begin and end of each interval, in seconds, and the share of it spent computing."""
     start = min(row["time"] - row["seconds"] for rows in metrics.values() for row in rows[:1])
-    figure = drawing.Figure(figsize=(9, 1.5 + 0.3 * len(metrics)), layout="constrained")
-    axes = figure.subplots()
-    for row, (_, lines) in enumerate(metrics.items()):
+    found = {}
+    for party, lines in metrics.items():
         ends = np.array([line["time"] for line in lines]) - start
         begins = np.concatenate([[ends[0] - lines[0]["seconds"]], ends[:-1]]) if len(lines) else ends
         busy = np.diff([0.0, *(line["computing"] for line in lines)])
         width = ends - begins
         share = np.clip(np.divide(busy, width, out=np.zeros_like(width), where=width > 0), 0, 1)
+        found[party] = begins, ends, share
+    return found
+
+
+def plot_timeline(out: str | Path, path: str | Path) -> Path:
+    """Draw, for every party, the part of each interval that it spent computing, and where it ended."""
+    drawing = load("matplotlib.figure", "plot", "the timeline")
+    metrics = read_metrics(out)
+    figure = drawing.Figure(figsize=(9, 1.5 + 0.3 * len(metrics)), layout="constrained")
+    axes = figure.subplots()
+    for row, (party, (begins, ends, share)) in enumerate(spans(metrics).items()):
+        width = ends - begins
         axes.barh(np.full(len(ends), row), width, 0.8, begins, color="0.9", edgecolor="none")
         axes.barh(np.full(len(ends), row), width * share, 0.8, begins, color="tab:blue", edgecolor="none")
-        if lines and "error" in lines[-1]:
+        if metrics[party] and "error" in metrics[party][-1]:
             axes.plot(ends[-1], row, "x", color="tab:red")
     axes.set_yticks(range(len(metrics)), [f"party {party}" for party in metrics])
     axes.set_xlabel("seconds (blue: computing; grey: waiting for messages; red cross: ended with an error)")
     axes.invert_yaxis()
     figure.savefig(path)
     return Path(path)
+
+
+def launch_sections(out: str | Path) -> list[Section]:
+    """What a report shows of a launch, finished or not: outcome, timeline, progress and traffic of every party.
+
+    Parameters
+    ----------
+    out
+        Its directory, with party*.jsonl and perhaps summary.json.
+    """
+    metrics, summary = read_metrics(out), Path(out) / "summary.json"
+    told = (
+        json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {"converged": "no summary was written"}
+    )
+    rows, lines, totals = [], [], []
+    for party, (begins, ends, share) in spans(metrics).items():
+        own, name = metrics[party], f"party {party}"
+        marks = [(end, line["error"]) for end, line in zip(ends, own, strict=True) if "error" in line]
+        rows.append({"name": name, "spans": np.stack([begins, ends, share], axis=1), "marks": marks})
+        lines.append(
+            {
+                "name": name,
+                "x": {"seconds": ends},
+                "y": {key: [np.nan if line.get(key) is None else line[key] for line in own] for key, _ in _CURVES},
+            }
+        )
+        totals.append((name, *(own[-1].get(key) if own else None for key in _TOTALS)))
+    note = "Blue: computing; grey: waiting for messages; a red cross: ended with an error."
+    head = ("party", *(key.replace("_", " ") for key in _TOTALS))
+    return [
+        fact_section("Outcome", [(key.replace("_", " "), value) for key, value in told.items() if key != "x"]),
+        timeline_section("Timeline", rows, note),
+        curve_section("Progress", [("seconds", "seconds")], _CURVES, lines, linear=[key for key, _ in _CURVES[1:]]),
+        table_section("Parties", head, totals),
+        provenance_section(),
+    ]

@@ -16,6 +16,7 @@ not know what theory promises. Chapters in reading order:
     subproblems every agent's own problem, solved to a tolerance
     agent       one agent without input or output
     result      status, trace and result
+    showing     agents on the way, figures, and the sections of a report
     checkpoint  a run in one file
     progress    what a run tells on its way
     reference   a centralised solution to the last digits
@@ -36,12 +37,14 @@ from npga.solver._progress import Tell, show_progress
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
 from npga.solver._result import Record, Result, Status, Trace, Work
+from npga.solver._showing import AgentTrace, convergence_section
 from npga.solver._solve import conclude, solve
 from npga.solver._stopping import Limits, Rule, Snapshot
 from npga.steps import Steps
 
 __all__ = [
     "METHODS",
+    "AgentTrace",
     "Iterate",
     "Limits",
     "LocalAgent",
@@ -68,6 +71,7 @@ __all__ = [
     "Work",
     "Yardstick",
     "conclude",
+    "convergence_section",
     "core_status",
     "find_obstacle",
     "iterate",

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +20,10 @@ from npga.problem import Problem
 from npga.steps import Steps
 
 if TYPE_CHECKING:
+    from npga.pages import Section
     from npga.solver._loop import Iterate
     from npga.solver._obstacles import Obstacle
+    from npga.solver._showing import AgentTrace
 
 Array = NDArray[Any]
 
@@ -94,11 +98,17 @@ class Trace:
     """The recorded lines of a run, column by column.
 
     ``trace["kkt"]`` and ``trace.kkt`` are arrays, ``trace[-1]`` is the last record, ``trace.to_pandas()`` a data
-    frame.
+    frame, ``trace.plot()`` a figure.
+
+    Attributes
+    ----------
+    agents : AgentTrace or None
+        What was measured of every agent, for a run with ``trace="agents"``.
     """
 
     def __init__(self, records: list[Record] | None = None) -> None:
         self._records = list(records or [])
+        self.agents: AgentTrace | None = None
 
     def append(self, record: Record) -> None:
         """Add a line."""
@@ -133,6 +143,20 @@ class Trace:
     def to_pandas(self) -> Any:
         """The columns as a pandas DataFrame."""
         return load("pandas", "pandas", "Trace.to_pandas()").DataFrame(self.to_dict())
+
+    def plot(self, path: str | PathLike[str] | None = None, *, by: str = "iterations") -> Any:
+        """Draw the residuals (needs Matplotlib), save the figure if a path is given, and return it.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        by
+            "iterations" or "rounds".
+        """
+        from npga.solver._showing import plot_trace
+
+        return plot_trace(self, {"iterations": self.iteration, "rounds": self.round}, by, path)
 
 
 @dataclass(frozen=True)
@@ -249,6 +273,44 @@ class Result:
 
     def _blocks_joined(self) -> Array:
         return np.concatenate([np.ravel(block) for block in self.blocks])
+
+    def plot(self, path: str | PathLike[str] | None = None, *, by: str = "iterations") -> Any:
+        """Draw the residuals (needs Matplotlib), save the figure if a path is given, and return it.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        by
+            "iterations", "rounds", "floats_sent" or "seconds".
+        """
+        from npga.solver._showing import plot_trace, spent
+
+        return plot_trace(self.trace, spent(self)[0], by, path)
+
+    def sections(self) -> list[Section]:
+        """What a report shows of this run, as plain data that JSON can hold (see `npga.pages`)."""
+        from npga.solver._showing import run_sections
+
+        return run_sections(self)
+
+    def page(self) -> tuple[str, str, list[Section]]:
+        """Title, summary and sections of its report."""
+        return f"{self.method} on {self.problem.n} agents", str(self), self.sections()
+
+    def report(self, path: str | PathLike[str] = "run.html") -> Path:
+        """Write everything about the run as one HTML file that opens offline, and return its path.
+
+        With ``solve(..., trace="agents")`` the network has a slider over the run.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
+        from npga.pages import write_page
+
+        return write_page(path, *self.page())
 
     def __str__(self) -> str:
         last = self.trace[-1]

@@ -18,6 +18,7 @@ from npga.solver._loop import Callback, Method, Run, S, run
 from npga.solver._methods import build
 from npga.solver._progress import run_observer, show_progress
 from npga.solver._result import Result, Status
+from npga.solver._showing import watched
 from npga.solver._stopping import Limits, is_resolved, refuse_both, whole_number
 from npga.steps import Steps
 
@@ -40,6 +41,7 @@ def solve(
     max_seconds: float | None = None,
     record_every: int | None = None,
     callback: Callback | None = None,
+    trace: str = "records",
     progress: bool = False,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
@@ -78,6 +80,9 @@ def solve(
         Record and test every so many iterations; by default on a grid that grows by a tenth.
     callback
         Called as ``callback(record, state)`` with each record; a true answer stops the run.
+    trace
+        "agents" measures at each record every agent's residual and distance to consensus, and the time, for
+        `Result.report`; "records" does not.
     progress
         Show a progress bar (needs rich); a line every ten seconds where there is no terminal.
     checkpoint, checkpoint_seconds, resume
@@ -119,6 +124,7 @@ def solve(
         if saving is None:
             raise InputError("resume=True needs the file to resume from: pass checkpoint=...")
         begun = saving.load()
+    callback = watched(trace, chosen.problem, begun, callback)
     with show_progress(chosen.name, progress) as tell:
         observers: list[Callable[[Run[Any]], None]] = [] if tell is None else [run_observer(tell, limits)]
         observers += [saving] if saving else []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from npga.errors import InputError
 from npga.networks import Network, Version
+from npga.pages import Section, table_section, text_section
 from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
@@ -117,6 +118,17 @@ class Certificate:
             # Only if it was asked for before: it takes its time.
             "instance": self.instance.to_dict() if "instance" in self.__dict__ else None,
         }
+
+    def sections(self) -> list[Section]:
+        """What a report shows of it, as plain data that JSON can hold (see `npga.pages`)."""
+        said = [self.verdict, _steps_line(self), *(f"What would help: {line}" for line in self.suggestions)]
+        if "instance" in self.__dict__:  # only if it was asked for before: it takes its time
+            said.append(f"This instance: {self.instance.standing}. {self.instance.reason}")
+        return [
+            text_section("Certificate", *said),
+            table_section("Theorems", _THEOREMS, _theorem_rows(self)),
+            table_section("Assumptions", _ASSUMPTIONS, _assumption_rows(self)),
+        ]
 
     def __str__(self) -> str:
         return _text(self)

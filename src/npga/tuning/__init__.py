@@ -23,7 +23,7 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
 from npga.tuning._adaptive_steps import tied_steps
 from npga.tuning._automatic import Search, Solution, solve
-from npga.tuning._compare import Entry, compare
+from npga.tuning._compare import Entry, compare, read_comparison
 from npga.tuning._comparison import Comparison
 from npga.tuning._design import DesignedVersion, design
 from npga.tuning._landscape import Landscape, landscape
@@ -55,6 +55,7 @@ __all__ = [
     "landscape",
     "measure",
     "rate",
+    "read_comparison",
     "solve",
     "tied_steps",
     "tune",

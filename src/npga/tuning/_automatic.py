@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.networks import version as find_version
+from npga.pages import Section
 from npga.problem import ConsensusProblem, Problem
 from npga.solver import Limits, Method, Record, Result, Status
 from npga.solver import solve as solve_with
@@ -53,6 +54,7 @@ class Options(TypedDict, total=False):
     max_seconds: float | None
     record_every: int | None
     callback: Callable[[Record, Any], bool | None] | None
+    trace: str
     progress: bool
     checkpoint: str | Path | None
     checkpoint_seconds: float
@@ -100,6 +102,11 @@ class Solution(Result):
             raise InputError(f"{self.method} is not a version of NPGA; there is no certificate for it")
         return certify(self.problem, self.network, self.version, self.steps)
 
+    def sections(self) -> list[Section]:
+        """What a report shows of this run, its certificate included, as plain data that JSON can hold."""
+        own = super().sections()
+        return own if self.version is None else [*own[:-2], *self.certificate.sections(), *own[-2:]]
+
 
 def solve(
     problem: Problem | ConsensusProblem,
@@ -132,9 +139,9 @@ def solve(
         When to stop: ``tol=1e-8`` (one more natural step would move no agent and no coupling row by more than that part
         of its own size), ``max_iters=100_000``, ``max_rounds``, ``max_seconds``, ``gap_tol`` with ``reference``. Where
         to start: ``x0``, ``lam0``, or ``start``, an earlier result, which also lends its version and steps where none
-        are given. What to see: ``record_every``, ``callback``, ``progress``. Going on after an interruption:
-        ``checkpoint``, ``checkpoint_seconds``, ``resume``. ``path``: "auto", "compiled" or "vectorised". They are
-        described one by one at `npga.solver.solve`.
+        are given. What to see: ``record_every``, ``callback``, ``progress``, and ``trace="agents"`` for a report. Going
+        on after an interruption: ``checkpoint``, ``checkpoint_seconds``, ``resume``. ``path``: "auto", "compiled" or
+        "vectorised". They are described one by one at `npga.solver.solve`.
 
     Returns
     -------

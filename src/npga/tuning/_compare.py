@@ -125,6 +125,22 @@ def compare(
     return Comparison(tuple(rows), tuple(labels), tol)
 
 
+def read_comparison(store: str | Path) -> Comparison:
+    """What a file of JSON lines holds that `compare` was given as its store: the rows of the last settings in it.
+
+    Parameters
+    ----------
+    store
+        The file.
+    """
+    kept = _Store(Path(store)).rows
+    if not kept:
+        raise InputError(f"{store} holds no results; expected a file that npga.compare(..., store=...) wrote")
+    settings = [key.rsplit(" ", 3)[1:] for key in kept]  # budget, tol, max_iters
+    rows = [row for row, own in zip(kept.values(), settings, strict=True) if own == settings[-1]]
+    return Comparison(tuple(rows), tuple(dict.fromkeys(row["method"] for row in rows)), float(settings[-1][1]))
+
+
 def _entry(item: str | Version | Entry) -> Entry:
     if isinstance(item, Entry):
         return item
@@ -150,20 +166,20 @@ class _Store:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._rows: dict[str, dict[str, Any]] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 try:
                     item = json.loads(line)
                 except json.JSONDecodeError:  # the last line of an interrupted run
                     continue
-                self._rows[item["key"]] = item["row"]
+                self.rows[item["key"]] = item["row"]
 
     def get(self, key: str) -> dict[str, Any] | None:
-        return self._rows.get(key)
+        return self.rows.get(key)
 
     def put(self, key: str, row: dict[str, Any]) -> None:
-        self._rows[key] = row
+        self.rows[key] = row
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from npga import extras
 from npga.errors import InputError, nearest
 from npga.networks import Look, version_rows
+from npga.pages import Section, curve_section, line_style, provenance_section, table_section, text_section, write_page
 
 Array = NDArray[Any]
 
@@ -22,6 +24,9 @@ COUNTS = (
     "iterations", "rounds", "floats_sent", "messages", "gradients", "products", "proxes", "inner_iterations", "seconds",
 )  # fmt: skip
 _SHOWN = ("iterations", "rounds", "floats_sent", "gradients", "inner_iterations", "seconds")
+_PRICES = ("rounds", "iterations", "floats_sent")
+# Draws whose errors a report shows.
+_DRAWS = 10
 _PALETTE = (
     "#332288",
     "#117733",
@@ -141,6 +146,52 @@ class Comparison:
 
     _repr_html_ = to_html
 
+    # ---------------------------------------------------------------- the report
+
+    def sections(self) -> list[Section]:
+        """What a report shows: the table, errors on their way, profiles; plain data that JSON can hold."""
+        head, body, notes = self._cells()
+        said = f"Medians over {len(self.draws)} draws of what is spent until the error stays below {self.tol:g}."
+        parts = [table_section("Methods", head, body, said)]
+        parts += [text_section("What was not solved", *notes)] if notes else []
+        axes, draws = [(by, _WORDS[by]) for by in _PRICES], [(str(draw), str(draw)) for draw in self.draws[:_DRAWS]]
+        levels = {key: self.tol for key, _ in draws}
+        errors = [line for k, label in enumerate(self.labels) for line in self._errors(label, k)]
+        parts.append(curve_section("Errors on their way", axes, draws, errors, words="draw", level=levels))
+        wins = [
+            _style(self.labels[k], k) | {"x": {"factor": x}, "y": {by: share}}
+            for by in _PRICES
+            for k, (x, share) in self._shares(by, None).items()
+        ]
+        note = "The share of draws that a method solves within a factor of the best."
+        factor, prices = [("factor", "as a multiple of the best")], [(by, _WORDS[by]) for by in _PRICES]
+        parts.append(
+            curve_section(
+                "Profiles", factor, prices, wins, note=note, words="by", linear=_PRICES, steps=True, logx=True
+            )
+        )
+        return [*parts, provenance_section()]
+
+    def report(self, path: str | PathLike[str] = "comparison.html") -> Path:
+        """Write tables, errors and profiles as one HTML file that opens offline, and return its path.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
+        return write_page(path, f"{len(self.labels)} methods compared", ", ".join(self.labels), self.sections())
+
+    def _errors(self, label: str, k: int) -> list[Section]:
+        lines = []
+        for row in self.of(label):
+            if row["curve"] and row["draw"] in self.draws[:_DRAWS]:
+                curve = np.array(row["curve"], dtype=np.float64)
+                x = {by: _spent(curve[:, 0], curve[:, 1], row["floats_per_round"], by, None) for by in _PRICES}
+                x = {by: column for by, column in x.items() if column[-1] > 0.0}  # a centralised method sends nothing
+                lines.append(_style(label, k) | {"x": x, "y": {str(row["draw"]): curve[:, 2]}})
+        return lines
+
     # ---------------------------------------------------------------- figures
 
     def plot(
@@ -219,25 +270,31 @@ class Comparison:
             return float(cost[0] * (row["iterations"] + row["inner_iterations"]) + cost[1] * row["rounds"])
         return float(row[by])
 
-    def _profile(self, axes: Any, by: str, cost: tuple[float, float] | None) -> None:
+    def _shares(self, by: str, cost: tuple[float, float] | None) -> dict[int, tuple[Array, Array]]:
+        """Multiples of the best price, and the share of draws solved within them, by number of the method."""
         prices = np.full((len(self.labels), len(self.draws)), np.inf)
         for i, label in enumerate(self.labels):
             for row in self.of(label):
                 if row["status"] == "converged":
                     price = self._price(row, by, cost)
                     prices[i, self.draws.index(row["draw"])] = price if price > 0.0 else np.inf
-        ratios = prices / prices.min(axis=0)
+        with np.errstate(invalid="ignore"):
+            ratios = prices / prices.min(axis=0)
         finite = ratios[np.isfinite(ratios)]
         right = max(2.0, float(finite.max()) * 1.1) if finite.size else 2.0
-        for i, label in enumerate(self.labels):
+        found = {}
+        for i in range(len(self.labels)):
             steps = np.sort(ratios[i][np.isfinite(ratios[i])])
             if steps.size:
                 x = np.concatenate([[1.0], steps, [right]])
-                share = np.concatenate([[0], np.arange(1, steps.size + 1), [steps.size]]) / len(self.draws)
-                look = _look(label, i)
-                axes.step(
-                    x, share, where="post", color=look.color, linestyle=look.dashes, linewidth=look.width, label=label
-                )
+                found[i] = x, np.concatenate([[0], np.arange(1, steps.size + 1), [steps.size]]) / len(self.draws)
+        return found
+
+    def _profile(self, axes: Any, by: str, cost: tuple[float, float] | None) -> None:
+        for i, (x, share) in self._shares(by, cost).items():
+            look = _look(self.labels[i], i)
+            line = {"color": look.color, "linestyle": look.dashes, "linewidth": look.width}
+            axes.step(x, share, where="post", label=self.labels[i], **line)
         axes.set(
             xscale="log", xlabel=f"{_WORDS[by]}, as a multiple of the best", ylabel="share of draws", ylim=(0, 1.03)
         )
@@ -256,6 +313,12 @@ def _look(label: str, k: int) -> Look:
         return row.look
     dashes = ("--", "-.", (0, (1, 1)), (0, (5, 2, 1, 2)))
     return Look(label, _PALETTE[k % len(_PALETTE)], dashes[k % len(dashes)], width=1.8)
+
+
+def _style(label: str, k: int) -> Section:
+    """Name, colour and dashes of a method's line on a page."""
+    look = _look(label, k)
+    return {"name": label} | line_style(look.color, look.dashes)
 
 
 def _number(value: float, name: str) -> str:
