@@ -165,8 +165,8 @@ def _network(result: Result, seen: AgentTrace, names: list[str]) -> Section:
     measures = [("stationarity", "residual"), ("consensus", "distance to consensus")]
     values = {"stationarity": np.array(seen.stationarity), "consensus": np.array(seen.consensus)}
     note = (
-        "By which part of its size one more natural step would move each agent, and how far its dual variable is from the "
-        "mean of all."
+        "By which part of its size one more natural step would move each agent, and how far its dual variable is from "
+        "the mean of all."
     )
     if len(seen.iterations) == 1:
         note += " At the end of the run; solve(..., trace='agents') keeps the way there."
