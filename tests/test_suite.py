@@ -109,15 +109,15 @@ def test_verdicts_count_what_is_solved_and_name_what_is_wrong():
         row("opf-14", "tuned", 10),
     ]
     text = "\n".join(report.verdicts(rows))
-    assert "default: 1 of 3 solved" in text
-    assert "median 2.00, worst 2.0 (opf-9, seed 0), over 1 problems" in text
+    assert "default: 1 of 3 instances solved" in text
+    assert "median 2.00, worst 2.0 (opf-9, seed 0), over 1 instances" in text
     assert "opf-30 (seed 0, default)" in text
-    assert "opf-14 (seed 0, max_iters)" in text
+    assert "opf-14 (seed 0, max iters)" in text
 
 
 def test_a_run_is_measured_against_the_answer_of_others():
     instance = CASES["opf-9"].build()
-    found = measure.run(instance, "default", 0, seconds=20.0)
+    found = measure.run(instance, "default", 0, instance.solve())
     assert found["status"] == "converged"
     assert not measure.wrong(found)
     assert measure.wrong(found | {"x_error": 1e-4})

@@ -7,10 +7,13 @@ docs/suite.md and its figure from them.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -19,55 +22,59 @@ sys.path[0] = str(HERE.parent)  # `python benchmarks/suite` puts this folder the
 
 from suite import CASES, measure, report  # noqa: E402
 
+Row = dict[str, Any]
+
 
 def main() -> None:
     """Parse, measure what is not known yet, report."""
     options = arguments()
     if options.one:
-        measure.one(options.one)
+        measure.one(json.loads(options.one))
         return
     memory, code = measure.Memory(Path(options.out) / "suite"), measure.code_fingerprint()
     names = [name for name in CASES if any(fnmatch(name, pattern) for pattern in options.case)]
     names = [name for name in names if not (options.quick and CASES[name].large)]
-    work = [
-        (name, seed, kind)
-        for seed in range(options.seeds)
-        for kind in options.kind
-        for name in names
-        if CASES[name].drawn or seed == 0  # nothing is drawn by `npga.solve` itself
-    ]
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+    # Nothing is drawn by `npga.solve` itself: other seeds are other draws of the problem or of the graph.
+    work = [(name, seed) for seed in range(options.seeds) for name in names if CASES[name].drawn or seed == 0]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as bar, ThreadPoolExecutor(options.jobs) as pool:
         task = bar.add_task("suite", total=len(work))
-        for name, seed, kind in work:
-            bar.update(task, description=f"{name}, seed {seed}, {kind}")
-            begun = time.perf_counter()
-            row = measured(memory, code, name, seed, kind, options)
+
+        def instance(where: tuple[str, int]) -> None:
+            for row in measured(memory, code, *where, options):
+                bar.update(task, description=f"{where[0]}, seed {where[1]}")
+                print(report.line(row), flush=True)  # a line for each, in a terminal above the bar and in a log
             bar.advance(task)
-            took = f"  ({time.perf_counter() - begun:.0f} s)"
-            print(report.line(row) + took, flush=True)  # a line for each, in a terminal above the bar and in a log
-    rows = [row for row in memory if row.get("code") == code and row["kind"] != "steps"]
+
+        list(pool.map(instance, work))
+    rows = memory.of(code)
     print("\n".join(report.verdicts(rows)))
     if options.write_docs:
         report.write(rows, HERE.parents[1] / "docs")
 
 
-def measured(memory: measure.Memory, code: str, name: str, seed: int, kind: str, options: argparse.Namespace) -> dict:
-    """A row from the memory, or a new one."""
-    label = {"case": name, "seed": seed, "kind": kind, "code": code}
-    known = memory.get(label)
-    if known is not None and not options.again:
-        return known
-    steps = None
-    if kind == "tuned":
-        problem = measure.fingerprint(CASES[name].build(seed))
-        wanted = {"case": name, "seed": seed, "kind": "steps", "problem": problem}
-        steps = memory.get(wanted)
-        if steps is None:
-            steps = wanted | measure.apart(name, seed, "steps", options.tune_seconds)
-            memory.add(steps)
-    row = label | measure.apart(name, seed, kind, options.seconds, steps)
-    memory.add(row)
-    return row
+def measured(memory: measure.Memory, code: str, name: str, seed: int, options: argparse.Namespace) -> Iterator[Row]:
+    """The rows of an instance, from the memory or new."""
+    wanted = []
+    for kind in options.kind:
+        known = memory.get({"case": name, "seed": seed, "kind": kind, "code": code})
+        if known is None or options.again:
+            wanted.append(kind)
+        else:
+            yield known
+    if not wanted:
+        return
+    problem = measure.fingerprint(CASES[name].build(seed))
+    steps = memory.get({"case": name, "seed": seed, "kind": "steps", "problem": problem})
+    if "tuned" in wanted and steps is None:
+        wanted.insert(wanted.index("tuned"), "steps")
+    order = {"case": name, "seed": seed, "kinds": wanted, "steps": steps}
+    order |= {"limit": options.seconds, "tune_seconds": options.tune_seconds}
+    for kind, found in measure.apart(order):
+        row = {"case": name, "seed": seed, "kind": kind, "code": code, "problem": problem} | found
+        memory.add(row)
+        if kind != "steps":
+            yield row
 
 
 def arguments() -> argparse.Namespace:
@@ -76,8 +83,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--case", action="append", help="pattern of names, such as 'lp-*'; may be repeated")
     parser.add_argument("--kind", action="append", choices=measure.KINDS, help="default: all; may be repeated")
     parser.add_argument("--seeds", type=int, default=1, help="seeds 0, 1, ... of each case (default 1)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="max_seconds of each run (default 60)")
-    parser.add_argument("--tune-seconds", type=float, default=20.0, help="max_seconds of tuning a version (default 20)")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="processor time of all that is done for an instance (default 600)"
+    )
+    parser.add_argument(
+        "--tune-seconds", type=float, default=8.0, help="processor time of tuning a version one way (default 8)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="instances at a time (default 1)")
     parser.add_argument("--quick", action="store_true", help="without the large cases")
     parser.add_argument("--again", action="store_true", help="measure again what is known for this code")
     parser.add_argument("--out", default=str(HERE.parents[1] / "out"), help="folder of results (default out/)")

@@ -1,18 +1,21 @@
-"""One measurement: a case, a seed, a kind of run; and the file that remembers all of them.
+"""Measurements of a case at a seed, and the file that remembers all of them.
 
     default   npga.solve(problem, network): nothing chosen; the rounds of its search are counted
     tuned     npga.solve with the steps that npga.tune found; the search is not counted
     pga       the centralised method on the same problem, where the library has it
 
-Each measurement runs in a process of its own, which is ended when it overstays, so that nothing can stop the suite. A
-result is remembered under (case, seed, kind, fingerprint of the code); tuned steps under (problem, network) alone,
-because they cost minutes and stay good steps when the code changes.
+An instance is measured in a process of its own, which is ended when it has used up its processor time, so that nothing
+can stop the suite. A result is remembered under (case, seed, kind, fingerprint of the code); tuned steps under
+(problem, network) alone, because they cost most of the time and stay good steps when the code changes. Limits are in
+iterations and processor time: a loaded machine measures the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
@@ -29,17 +32,17 @@ KINDS = ("default", "tuned", "pga")
 # Versions that tuning may choose from: both send one vector per iteration.
 VERSIONS = ("nids", "extra")
 TOL = 1e-8
-MAX_ITERS = 200_000
+MAX_ITERS = {"default": 200_000, "tuned": 200_000, "pga": 50_000}
 Row = dict[str, Any]
 
 
 # ---------------------------------------------------------------- what is measured
 
 
-def run(instance: Instance, kind: str, seed: int, seconds: float, steps: Row | None = None) -> Row:
+def run(instance: Instance, kind: str, seed: int, answer: Solution, steps: Row | None = None) -> Row:
     """Solve one way, and compare with the independent answer."""
-    begun = time.perf_counter()
-    limits: dict[str, Any] = {"tol": TOL, "max_iters": MAX_ITERS, "max_seconds": seconds}
+    wall, work = time.perf_counter(), time.process_time()
+    limits: dict[str, Any] = {"tol": TOL, "max_iters": MAX_ITERS[kind]}
     if kind == "tuned":
         if steps is None or steps.get("version") is None:
             return {"status": "skipped", "message": "tuning found no steps"}
@@ -47,22 +50,21 @@ def run(instance: Instance, kind: str, seed: int, seconds: float, steps: Row | N
         result = npga.solve(instance.problem, instance.network, version, chosen, **limits)
     elif kind == "pga":
         try:
-            result = npga.solve(instance.problem, instance.network, method="pga", **limits)  # type: ignore[call-arg]
-        except (TypeError, npga.errors.InputError) as error:
+            result = npga.solve(instance.problem, instance.network, method="pga", **limits)
+        except npga.errors.InputError as error:
             return {"status": "skipped", "message": f"no centralised method: {error}"}
     else:
         result = npga.solve(instance.problem, instance.network, seed=seed, **limits)
-    wall = time.perf_counter() - begun
     search = getattr(result, "search", None)
     return {
         "status": result.status.value,
         "rounds": result.rounds + (search.rounds if search else 0),
         "iterations": result.iterations + (search.iterations if search else 0),
-        "search_rounds": search.rounds if search else 0,
-        "seconds": wall,
+        "seconds": time.perf_counter() - wall,
+        "processor_seconds": time.process_time() - work,
         "kkt": float(result.kkt),
         "message": result.message,
-        **errors(instance, result.x, instance.solve()),
+        **errors(instance, result.x, answer),
     }
 
 
@@ -95,12 +97,12 @@ def wrong(row: Row, limit: float = 1e-5) -> bool:
 # ---------------------------------------------------------------- tuned steps
 
 
-def tuned_steps(instance: Instance, seed: int, seconds: float) -> Row:
+def tuned_steps(instance: Instance, seed: int, answer: Solution, seconds: float) -> Row:
     """Steps whose run needs the fewest rounds, over `VERSIONS`; the independent answer serves as the reference."""
-    begun = time.perf_counter()
-    answer, problem, network = instance.solve(), instance.problem, instance.network
+    problem, network = instance.problem, instance.network
     kkt = problem.kkt(answer.x, answer.lam).kkt
     reference = npga.solver.Reference(answer.x, answer.lam, kkt, answer.objective, (0, 0))
+    begun = time.process_time()
     best: Row = {"version": None, "rounds": np.inf}
     notes = []
     for version in VERSIONS:
@@ -109,7 +111,7 @@ def tuned_steps(instance: Instance, seed: int, seconds: float) -> Row:
                 found = npga.tune(
                     problem, network, version, method, reference=reference, seed=seed, max_seconds=seconds
                 )
-                ended = npga.solve(problem, network, found.version, found.steps, tol=TOL, max_seconds=seconds)
+                ended = npga.solve(problem, network, found.version, found.steps, tol=TOL, max_seconds=2.0 * seconds)
             except npga.errors.NpgaError as error:
                 notes.append(f"{version} by {method}: {error}")
                 continue
@@ -118,7 +120,7 @@ def tuned_steps(instance: Instance, seed: int, seconds: float) -> Row:
                     best = {**encoded(found.version, found.steps), "rounds": ended.rounds, "method": method}
                 break  # trial runs only where the spectral radius led nowhere
             notes.append(f"{version} by {method}: {ended.status.value} at {ended.kkt:.1e}")
-    return best | {"tune_seconds": time.perf_counter() - begun, "notes": notes, "status": "done"}
+    return best | {"tune_seconds": time.process_time() - begun, "notes": notes, "status": "done"}
 
 
 def encoded(version: npga.Version, steps: npga.Steps) -> Row:
@@ -169,8 +171,9 @@ class Memory:
         with self._file.open("a") as file:
             file.write(text)
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._rows.values())
+    def of(self, code: str) -> list[Row]:
+        """What was measured with this code."""
+        return [row for row in self._rows.values() if row.get("code") == code and row["kind"] != "steps"]
 
 
 def key(row: Row) -> tuple[Any, ...]:
@@ -198,31 +201,52 @@ def code_fingerprint() -> str:
 # ---------------------------------------------------------------- a process of its own
 
 
-def apart(case: str, seed: int, kind: str, seconds: float, steps: Row | None = None) -> Row:
-    """One measurement in another process, which gets twice its time and a minute to start and to end."""
-    order = json.dumps({"case": case, "seed": seed, "kind": kind, "seconds": seconds, "steps": steps})
-    patience = 60.0 + (2.0 if kind != "steps" else 12.0) * seconds
-    here = str(Path(__file__).parent)
-    try:
-        done = subprocess.run(
-            [sys.executable, here, "--one", order], capture_output=True, text=True, timeout=patience, check=False
+def apart(order: Row) -> Iterator[tuple[str, Row]]:
+    """The kinds of an order and their rows, as another process finds them; what is missing was ended."""
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPGA_THREADS"), "1")
+    command = [sys.executable, str(Path(__file__).parent), "--one", json.dumps(order)]
+    left = list(order["kinds"])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | single
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith(MARK):
+                kind, row = json.loads(line.removeprefix(MARK))
+                left.remove(kind)
+                yield kind, row
+    for kind in left:
+        yield (
+            kind,
+            {"status": "killed", "message": f"ended with {process.returncode}: {order['limit']:.0f} s are over?"},
         )
-    except subprocess.TimeoutExpired:
-        return {"status": "killed", "seconds": patience, "message": f"did not return within {patience:.0f} s"}
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"status": "crashed", "message": last[:300]}
-    return json.loads(done.stdout.splitlines()[-1])
 
 
-def one(order: str) -> None:
-    """What the other process does; prints one line of JSON."""
+# Lines of the other process that are results.
+MARK = "suite-row "
+
+
+def one(order: Row) -> None:
+    """What the other process does; prints a line of JSON for each kind."""
     from suite import CASES
 
-    wanted = json.loads(order)
-    instance = CASES[wanted["case"]].build(wanted["seed"])
-    if wanted["kind"] == "steps":
-        found = tuned_steps(instance, wanted["seed"], wanted["seconds"])
-    else:
-        found = run(instance, wanted["kind"], wanted["seed"], wanted["seconds"], wanted["steps"])
-    print(json.dumps(found, default=float))
+    limit = int(order["limit"])
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+    instance, seed = CASES[order["case"]].build(order["seed"]), order["seed"]
+    answer, steps = instance.solve(), order["steps"]
+    for kind in order["kinds"]:
+        if kind == "steps":
+            row = steps = in_processor_time(lambda: tuned_steps(instance, seed, answer, order["tune_seconds"]))
+        else:
+            row = run(instance, kind, seed, answer, steps)
+        print(MARK + json.dumps([kind, row], default=float), flush=True)
+
+
+def in_processor_time(action: Any) -> Row:
+    """With `max_seconds` counted in processor time, so that a loaded machine tunes as well as an idle one."""
+    clock = time.perf_counter
+    time.perf_counter = time.process_time
+    try:
+        return action()
+    finally:
+        time.perf_counter = clock

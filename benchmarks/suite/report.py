@@ -1,7 +1,8 @@
-"""Lines, table, verdicts and profile of the suite's results."""
+"""Lines, table, verdicts, profile and CSV of the suite's results."""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -39,11 +40,6 @@ def by_instance(rows: list[Row]) -> dict[tuple[str, int], dict[str, Row]]:
     rank = {name: k for k, name in enumerate(CASES)}
     for row in sorted((r for r in rows if r["case"] in rank), key=lambda r: (rank[r["case"]], r["seed"])):
         found[row["case"], row["seed"]][row["kind"]] = row
-    # Where the seed draws nothing, tuned and centralised runs of seed 0 stand for all.
-    for (name, seed), kinds in found.items():
-        if seed and not CASES[name].drawn:
-            for kind, row in found.get((name, 0), {}).items():
-                kinds.setdefault(kind, row)
     return dict(found)
 
 
@@ -63,47 +59,68 @@ def verdicts(rows: list[Row]) -> list[str]:
     for kind, name in MARKS.items():
         mine = [kinds[kind] for kinds in instances.values() if kind in kinds and kinds[kind]["status"] != "skipped"]
         if mine:
-            lines.append(f"- {name}: {sum(map(solved, mine))} of {len(mine)} solved.")
+            lines.append(f"- {name}: {sum(map(solved, mine))} of {len(mine)} instances solved.")
     found = ratios(rows)
     if found:
         worst = max(found, key=found.__getitem__)
         lines.append(
-            f"- Rounds of the default, search included, over those of tuned steps: median "
-            f"{median(found.values()):.2f}, worst {found[worst]:.1f} ({worst[0]}, seed {worst[1]}), over {len(found)} "
-            "problems that both solve."
+            f"- Rounds of the default over those of tuned steps: median {median(found.values()):.2f}, worst "
+            f"{found[worst]:.1f} ({worst[0]}, seed {worst[1]}), over {len(found)} instances that both solve; "
+            f"{sum(value > 1.3 for value in found.values())} of them are above 1.3."
         )
     missed = [
-        f"{name} (seed {seed}, {kinds['default']['status']})"
+        f"{name} (seed {seed}, {kinds['default']['status'].replace('_', ' ')})"
         for (name, seed), kinds in instances.items()
         if "default" in kinds and not solved(kinds["default"])
     ]
     lines.append(f"- Not solved by the default: {', '.join(missed) or 'none'}.")
-    false = [f"{row['case']} (seed {row['seed']}, {row['kind']})" for row in rows if wrong(row)]
+    false = [f"{row['case']} (seed {row['seed']}, {MARKS[row['kind']]})" for row in rows if wrong(row)]
     lines.append(f'- "Converged" and wrong by more than 1e-5: {", ".join(false) or "none"}.')
     return lines
 
 
 def table(rows: list[Row]) -> list[str]:
-    """A line for each problem, seed 0; ratios over all seeds."""
+    """A line for each problem: seed 0, and in brackets the worst of all seeds where there are several."""
     lines = [
         "| problem | n, p, d | default | seconds | tuned | default/tuned | centralised | error | answer by |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    found = ratios(rows)
-    for (name, seed), kinds in by_instance(rows).items():
-        if seed:
-            continue
-        mine = [value for (other, _), value in found.items() if other == name]
-        ratio = "" if not mine else f"{median(mine):.2f}" + (f" ({max(mine):.2f})" if len(mine) > 1 else "")
-        default = kinds.get("default", {"status": "-"})
-        worst = max((default[key] for key in list(ERRORS)[1:] if default.get(key) is not None), default=math.nan)
+    found, draws = ratios(rows), defaultdict(list)
+    for (name, _), kinds in by_instance(rows).items():
+        draws[name].append(kinds)
+    for name, mine in draws.items():
+        default, tuned = ([kinds[kind] for kinds in mine if kind in kinds] for kind in ("default", "tuned"))
+        ratio = [value for (other, _), value in found.items() if other == name]
+        error = [worst_error(row) for row in default]
+        spent = [row["processor_seconds"] for row in default if "processor_seconds" in row]
         problem = CASES[name].build(0).problem
         cells = [
-            name, f"{problem.n}, {problem.p}, {problem.d}", _cell(default), f"{default.get('seconds', math.nan):.1f}",
-            _cell(kinds.get("tuned")), ratio, _cell(kinds.get("pga")), f"{worst:.0e}", default.get("by", ""),
-        ]  # fmt: skip
+            name,
+            f"{problem.n}, {problem.p}, {problem.d}",
+            _cells(default),
+            f"{median(spent):.1f}" if spent else "-",
+            _cells(tuned),
+            "-" if not ratio else f"{median(ratio):.2f}" + (f" ({max(ratio):.2f})" if len(ratio) > 1 else ""),
+            _cell(mine[0].get("pga")),
+            f"{max(error):.0e}" if error else "-",
+            default[0].get("by", "-") if default else "-",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def worst_error(row: Row) -> float:
+    """The largest error against the independent answer."""
+    return max((row[key] for key in list(ERRORS)[1:] if row.get(key) is not None), default=math.nan)
+
+
+def _cells(rows: list[Row]) -> str:
+    """The first seed, and the worst where others were measured."""
+    if len(rows) < 2:
+        return _cell(rows[0] if rows else None)
+    missed = [row for row in rows if not solved(row)]
+    worst = missed[0] if missed else max(rows, key=lambda row: row["rounds"])
+    return f"{_cell(rows[0])} ({_cell(worst)})"
 
 
 def _cell(row: Row | None) -> str:
@@ -111,7 +128,24 @@ def _cell(row: Row | None) -> str:
         return "-"
     if solved(row):
         return f"{row['rounds'] or row['iterations']:,}"
+    if row["status"] == "max_iters":
+        return f"> {row['iterations']:,}"
     return "wrong" if wrong(row) else row["status"].replace("_", " ")
+
+
+def spreadsheet(rows: list[Row], path: Path) -> None:
+    """All that was measured, a line for each run."""
+    columns = ["case", "seed", "kind", "status", "rounds", "iterations", "seconds", "processor_seconds", *ERRORS, "by"]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for kinds in by_instance(rows).values():
+            for row in kinds.values():
+                writer.writerow({name: _short(row.get(name, "")) for name in columns})
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.3g}" if isinstance(value, float) else value
 
 
 def profile(rows: list[Row], path: Path) -> None:
@@ -121,11 +155,9 @@ def profile(rows: list[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    instances = by_instance(rows)
+    both = [kinds for kinds in by_instance(rows).values() if {"default", "tuned"} <= set(kinds)]
     costs = {
-        kind: [
-            kinds[kind]["rounds"] if kind in kinds and solved(kinds[kind]) else math.inf for kinds in instances.values()
-        ]
+        kind: [kinds[kind]["rounds"] if solved(kinds[kind]) else math.inf for kinds in both]
         for kind in ("default", "tuned")
     }
     best = [min(pair) for pair in zip(*costs.values(), strict=True)]
@@ -133,10 +165,10 @@ def profile(rows: list[Row], path: Path) -> None:
     for kind, mine in costs.items():
         factors = sorted(a / b for a, b in zip(mine, best, strict=True) if math.isfinite(a))
         share = [(k + 1) / len(best) for k in range(len(factors))]
-        axis.step([1.0, *factors], [0.0, *share], where="post", label=f"{MARKS[kind]} ({len(factors)} of {len(best)})")
+        axis.step([1.0, *factors], [0.0, *share], where="post", label=f"{MARKS[kind]} ({len(factors)} solved)")
     axis.set_xscale("log")
     axis.set_xlabel("rounds, as a multiple of the fewer of the two")
-    axis.set_ylabel("share of the problems solved")
+    axis.set_ylabel(f"share of {len(best)} instances")
     axis.set_ylim(0, 1.02)
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right")
@@ -147,10 +179,19 @@ def profile(rows: list[Row], path: Path) -> None:
 
 
 def write(rows: list[Row], docs: Path) -> None:
-    """docs/suite.md and its figure."""
+    """docs/suite.md, its figure and its CSV."""
     profile(rows, docs / "figures" / "suite-profile.png")
+    spreadsheet(rows, docs / "figures" / "suite.csv")
+    instances = by_instance(rows)
+    facts = {
+        "count": str(len({name for name, _ in instances})),
+        "drawn": str(sum(CASES[name].drawn for name, seed in instances if seed == 0)),
+        "seeds": str(max(seed for _, seed in instances)),
+        "instances": str(len(instances)),
+        "verdicts": "\n".join(verdicts(rows)),
+        "table": "\n".join(table(rows)),
+    }
     page = (Path(__file__).parent / "template.md").read_text()
-    page = page.replace("{{count}}", str(len({row["case"] for row in rows})))
-    page = page.replace("{{verdicts}}", "\n".join(verdicts(rows)))
-    page = page.replace("{{table}}", "\n".join(table(rows)))
+    for name, text in facts.items():
+        page = page.replace("{{" + name + "}}", text)
     (docs / "suite.md").write_text(page)
