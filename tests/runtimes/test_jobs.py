@@ -190,7 +190,7 @@ def test_the_digest_sees_what_is_shared_and_nothing_else(tmp_path):
 
 
 MISTAKES = [
-    ("[steps]", "[stepz]", r"no section \[steps\]"),
+    ("[network]", "[netwerk]", r"no section \[network\]"),
     ("[steps]", "[stepz]", "'stepz'; did you mean 'steps'"),
     ("[stop]", "[stopp]", "'stopp'; did you mean 'stop'"),
     ("max_iters", "max_iter", "did you mean 'max_iters'"),

@@ -211,7 +211,9 @@ def test_parties_that_do_not_resume_alike_are_all_told(tmp_path):
 
 
 def test_a_run_that_ended_is_continued_with_larger_limits(tmp_path):
-    path, problem, network, version, steps = make_job(tmp_path, 3, max_iters=40, checkpoint_rounds=15)
+    path, problem, network, version, steps = make_job(
+        tmp_path, 3, max_iters=40, checkpoint_rounds=15, metrics_seconds=1e6
+    )
     launch(path, "inprocess", tmp_path / "out")
     path.write_text(path.read_text().replace("max_iters = 40", "max_iters = 73"))
     done = launch(path, "inprocess", tmp_path / "out", resume=True)

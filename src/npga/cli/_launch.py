@@ -56,7 +56,8 @@ def launch(
             raise typer.Exit(NOT_MET) from None
     state = "converged" if done.converged else "finished"
     typer.echo(
-        f"{state} after {done.iterations} iterations, {done.rounds} rounds; {done.messages} messages, "
+        f"{state} after {done.iterations} iterations, {done.rounds} rounds and {done.control_rounds} of agreeing "
+        f"({done.steps_rounds} on steps); {done.messages} messages, "
         f"{done.floats_sent} numbers, {done.bytes_sent} bytes sent; "
         f"{done.slowest_seconds:.2f} s ({done.seconds:.2f} s with starting)"
     )

@@ -2,7 +2,7 @@
 
 The room owns where agents live: jobs, messages, links, processes and what they leave on disk. The agent of
 `npga.solver` (no input or output) is driven unchanged over every engine, behind one seam, `Link`; the room imports
-`functions`, `networks`, `problem` and `solver`, and nothing imports it but the rooms above.
+`functions`, `networks`, `problem`, `solver` and `tuning`, and nothing imports it but the rooms above.
 
 >>> from npga.runtimes import write_job, launch                            # doctest: +SKIP
 >>> job = write_job("job", problem, network, "nids", steps, tol=1e-8)      # doctest: +SKIP
@@ -15,6 +15,7 @@ Chapters, in reading order:
 - `_link`: who holds which agents, and the seam. `_wire`: messages and their checks. `_faults`: what can go wrong, what
   others are told of it, and exit codes.
 - `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
+  `_found_steps`: sums over all agents, and steps that the job does not name.
   `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_metrics`: the same served over HTTP.
   `_process`: options, files, exit code.
 - Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_streams` and `_keys`.

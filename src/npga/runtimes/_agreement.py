@@ -43,7 +43,6 @@ from npga.functions import Function
 from npga.problem import FORCES, Agent, BlockOperator, natural_curvature, row_blocks
 from npga.runtimes._faults import Diverged
 from npga.solver import State
-from npga.steps import Steps
 
 Array = NDArray[Any]
 Share = Callable[[int, Mapping[int, Array]], Mapping[int, Mapping[int, Array]]]
@@ -63,22 +62,30 @@ class Agreement:
     ----------
     own
         What each agent of this party measures of itself.
-    n, diameter, steps
-        Number of agents, diameter of the network, steps: known to all.
+    n, diameter
+        Number of agents, diameter of the network: known to all.
     share
         One round: called with its number and a vector for each own agent, returns what each hears.
+
+    Attributes
+    ----------
+    beta
+        The dual step that the states were made with.
+    rounds
+        How many there were.
     """
 
-    def __init__(self, own: Mapping[int, OwnMeasures], n: int, diameter: int, steps: Steps, share: Share) -> None:
-        self._own, self._n, self._diameter, self._steps, self._share = own, n, diameter, steps, share
-        self._rounds = 0
+    def __init__(self, own: Mapping[int, OwnMeasures], n: int, diameter: int, share: Share) -> None:
+        self._own, self._n, self._diameter, self._share = own, n, diameter, share
+        self.beta = 1.0
+        self.rounds = 0
         self._facts = Facts(np.zeros(2))
 
     def largest(self, own: Mapping[int, Array]) -> Array:
         """Maxima over all agents of the network, known to each after as many rounds as the diameter."""
         values = dict(own)
         for _ in range(self._diameter):
-            heard = self._round(values)
+            heard = self.round(values)
             values = {i: np.max([values[i], *heard[i].values()], axis=0) for i in values}
         return next(iter(values.values()))
 
@@ -88,18 +95,21 @@ class Agreement:
 
     def residual(self, states: Mapping[int, State]) -> float:
         """A bound on the residual of the whole problem, the same number at every agent."""
-        views = {i: self._own[i].view(state) for i, state in states.items()}
-        heard = self._round(views)
-        facts = self._facts
-        measured = {i: coarse(self._own[i].measure(state, views[i], heard[i], facts)) for i, state in states.items()}
+        beta, facts = self.beta, self._facts
+        views = {i: self._own[i].view(state, beta) for i, state in states.items()}
+        heard = self.round(views)
+        measured = {
+            i: coarse(self._own[i].measure(state, views[i], heard[i], facts, beta)) for i, state in states.items()
+        }
         for i, values in measured.items():
             if not np.isfinite(values).all():
                 raise Diverged(i)
-        return bound(facts, self.largest(measured), self._n, self._diameter, self._steps)
+        return bound(facts, self.largest(measured), self._n, self._diameter, beta)
 
-    def _round(self, vectors: Mapping[int, Array]) -> Mapping[int, Mapping[int, Array]]:
-        self._rounds += 1
-        return self._share(self._rounds, vectors)
+    def round(self, vectors: Mapping[int, Array]) -> Mapping[int, Mapping[int, Array]]:
+        """One round: each own agent's vector to its neighbours; what each own agent hears."""
+        self.rounds += 1
+        return self._share(self.rounds, vectors)
 
 
 class OwnMeasures:
@@ -107,13 +117,12 @@ class OwnMeasures:
 
     Parameters
     ----------
-    agent, h, n, steps
+    agent, h, n
         Its own part and the shared one.
     """
 
-    def __init__(self, agent: Agent, h: Function, n: int, steps: Steps) -> None:
-        self._agent, self._At, self._h = agent, agent.A.T, h
-        self._beta, self._t = steps.beta, n / steps.beta
+    def __init__(self, agent: Agent, h: Function, n: int) -> None:
+        self._agent, self._At, self._h, self._n = agent, agent.A.T, h, n
         p, d = agent.A.shape
         own = BlockOperator([agent.A], p, np.dtype(np.float64))
         self._norm, self._squares = float(own.norms[0]), own.row_squares[0]
@@ -130,25 +139,25 @@ class OwnMeasures:
         curved = self._largest_squares / self._curvature if self._curvature else nothing
         return np.concatenate([curved, nothing])
 
-    def view(self, state: State) -> Array:
+    def view(self, state: State, beta: float) -> Array:
         """lam_i and z_i, for the neighbours."""
-        return np.concatenate([state.lam, self._t * (state.v - state.lam_prev)]).astype(np.float64)
+        return np.concatenate([state.lam, self._n / beta * (state.v - state.lam_prev)]).astype(np.float64)
 
-    def measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts) -> Array:
+    def measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts, beta: float) -> Array:
         """The numbers whose maxima `bound` needs."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._measure(state, mine, views, facts)
+            return self._measure(state, mine, views, facts, beta)
 
-    def _measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts) -> Array:
+    def _measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts, beta: float) -> Array:
         lam, z = np.split(mine, 2)
         apart = [np.split(mine - view, 2) for view in views.values()]
-        steps = facts.first_steps(self._t)
+        steps = facts.first_steps(self._n / beta)
         along = np.repeat(steps, np.diff(self._bounds))
         near = self._h.prox(z + along * lam, along)
         sums, terms = self._of_rows(z), self._of_rows(np.asarray(state.Ax, np.float64))
         scalars, flat_rows = self._agent_part(state, lam)
         links = [max((_norm(pair[k]) for pair in apart), default=0.0) for k in (0, 1)]
-        ahead = _norm(state.Ax - (state.v - state.lam_prev + state.u) / self._beta)  # v = lam_prev - u + beta A x_hat
+        ahead = _norm(state.Ax - (state.v - state.lam_prev + state.u) / beta)  # v = lam_prev - u + beta A x_hat
         rows = [self._of_rows(z - near), np.where(terms > _SMALL_SUM * sums, terms, sums)]
         return np.concatenate([[*links, ahead, *scalars], *rows, *([flat_rows] if facts.is_flat else [])])
 
@@ -197,7 +206,7 @@ class Facts:
             return np.asarray(np.maximum(self.curved, energy * flat if energy else self.squares))
 
 
-def bound(facts: Facts, maxima: Array, n: int, diameter: int, steps: Steps) -> float:
+def bound(facts: Facts, maxima: Array, n: int, diameter: int, beta: float) -> float:
     """An upper bound on the residual `problem.kkt(x, lam).kkt`, from maxima over all agents, rounded by `coarse`."""
     a, b, c, u, w, doubt, energy, reach = maxima[:8].tolist()
     rows = np.split(maxima[8:], 3 if facts.is_flat else 2)
@@ -206,7 +215,7 @@ def bound(facts: Facts, maxima: Array, n: int, diameter: int, steps: Steps) -> f
         return np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         t = facts.steps(energy + reach * spread, rows[2] if facts.is_flat else None)
-        first = facts.first_steps(n / steps.beta)
+        first = facts.first_steps(n / beta)
         moved = np.maximum(1.0, t / first) * rows[0] + 2.0 * error + (t * spread if spread else 0.0)
         coupling = _quotient(moved, np.maximum(rows[1] / 2.0 - error - moved, 0.0)).max()
         total = max(u + (w * spread if spread else 0.0), float(coupling))

@@ -17,7 +17,7 @@ import numpy as np
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import Network, Version
+from npga.networks import Network, Schedule, Version
 from npga.networks import version as find_version
 from npga.runtimes._data_files import (
     call_entry,
@@ -39,6 +39,7 @@ from npga.runtimes._job_file import (
     VersionTable,
     in_table,
     read_tables,
+    version_without_steps,
 )
 from npga.runtimes._link import Layout
 from npga.steps import Steps
@@ -62,8 +63,10 @@ class Job:
     ----------
     path, name
         The file and its title.
-    network, version, steps, h, p, dtype, stop, times
+    network, version, h, p, dtype, stop, times
         The shared part.
+    steps, certified
+        Step sizes; None where the parties find them, on the way or, if `certified`, within the bounds of theorems.
     agents
         Where the private parts are: a path with "{agent}" in it, or "module:function".
     trust_code
@@ -76,7 +79,7 @@ class Job:
     name: str
     network: Network
     version: Version
-    steps: Steps
+    steps: Steps | None
     h: Function
     p: int
     dtype: np.dtype[Any]
@@ -85,6 +88,7 @@ class Job:
     agents: str
     parties: tuple[PartySpec, ...]
     trust_code: bool = False
+    certified: bool = False
 
     @property
     def n(self) -> int:
@@ -126,8 +130,8 @@ class Job:
             "edges": self.network.edges.tolist(),
             "weights": {op: self.version.edge_weights(self.network, op).tolist() for op in self._ops},
             "version": [self.version.name, repr(self.version.formula), self.version.rounds],
-            "polynomials": None if self._ops != ("gossip",) else list(self.version.kernel_polynomials(self.steps.beta)),
-            "steps": asdict(self.steps),
+            "polynomials": None if self._ops != ("gossip",) else list(self.version.kernel_polynomials(self._beta)),
+            "steps": ("certified" if self.certified else "found") if self.steps is None else asdict(self.steps),
         }
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
         digest.update(_fingerprint(self.h, self.p))
@@ -135,7 +139,17 @@ class Job:
 
     @property
     def _ops(self) -> tuple[str, ...]:
-        return self.version.schedule(self.steps.beta, self.network).ops
+        return self.schedule.ops
+
+    @property
+    def schedule(self) -> Schedule:
+        """The version's plan of exchanges."""
+        return self.version.schedule(self._beta, self.network)
+
+    @property
+    def _beta(self) -> float:
+        """Beta for matrices that contain it; those of a version that finds its steps do not."""
+        return 1.0 if self.steps is None else self.steps.beta
 
 
 def _fingerprint(h: Function, p: int) -> bytes:
@@ -175,8 +189,12 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
         network = _network(tables.network)
     with in_table(path, "version"):
         version = _version(tables.version)
+    certified = tables.steps is not None and bool(tables.steps.certified)
     with in_table(path, "steps"):
-        steps = _steps(tables.steps, version, base)
+        steps = None if tables.steps is None else _steps(tables.steps, version, network, base)
+    if steps is None:
+        with in_table(path, "version"):
+            version = version_without_steps(network, version if tables.version.c else tables.version.name)
     dtype = np.dtype(tables.problem.dtype)
     with in_table(path, "problem"):
         h = _coupling(tables.problem, base, trust_code).astype(dtype)
@@ -186,7 +204,7 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
     job = Job(
         path=path, name=tables.name or path.parent.name, network=network, version=version, steps=steps, h=h,
         p=tables.problem.p, dtype=dtype, stop=tables.stop, times=tables.run, agents=tables.problem.agents,
-        parties=parties, trust_code=trust_code,
+        parties=parties, trust_code=trust_code, certified=certified,
     )  # fmt: skip
     rounds, diameter = job.times.checkpoint_rounds, network.diameter
     if 0 < rounds <= diameter:
@@ -250,8 +268,12 @@ def _version(table: VersionTable) -> Version:
     return Version(**own)
 
 
-def _steps(table: StepsTable, version: Version, base: Path) -> Steps:
+def _steps(table: StepsTable, version: Version, network: Network, base: Path) -> Steps | None:
     values: dict[str, Any] = table.model_dump(exclude_none=True)
+    if values.pop("certified", False):
+        if values:
+            raise InputError(f"certified and {', '.join(values)} are both given; expected one of them")
+        return None
     name = values.pop("file", None)
     if name is not None:
         if values:
@@ -261,8 +283,11 @@ def _steps(table: StepsTable, version: Version, base: Path) -> Steps:
         values = {key: values[key] for key in ("alpha", "beta", "gamma", "theta") if key in values}
     missing = [key for key in ("alpha", "beta") if key not in values]
     if missing:
-        raise InputError(f"{' and '.join(missing)} missing; expected alpha and beta at least, or file = '...'")
+        raise InputError(
+            f"{' and '.join(missing)} missing; expected alpha and beta at least, or file = '...', or no section [steps]"
+        )
     steps = Steps(**values)
+    steps.per_agent(network.n)
     for key, value in version.fixed.items():
         if getattr(steps, key) != value:
             raise InputError(f"{version.name} fixes {key} = {value:g}; put that into [steps]")

@@ -24,6 +24,7 @@ from npga.problem import Problem
 from npga.runtimes._data_files import read_toml, save_agent, save_function
 from npga.runtimes._faults import printable
 from npga.steps import Steps
+from npga.tuning import tied_version
 
 FORMAT = 1
 DEFAULT_PORT = 17000
@@ -103,13 +104,14 @@ class VersionTable(_Table):
 
 
 class StepsTable(_Table):
-    """[steps]: numbers, or the file that has them."""
+    """[steps]: numbers, or the file that has them, or that they shall be found in bounds of theorems."""
 
-    alpha: Positive | None = None
+    alpha: Positive | Annotated[list[Positive], Field(min_length=1)] | None = None
     beta: Positive | None = None
     gamma: Positive | None = None
     theta: NotNegative | None = None
     file: Text | None = None
+    certified: bool | None = None
 
 
 class PartyTable(_Table):
@@ -126,8 +128,8 @@ class JobTables(_Table):
 
     problem: ProblemTable
     network: NetworkTable
-    version: VersionTable
-    steps: StepsTable
+    version: VersionTable = VersionTable(name="nids")
+    steps: StepsTable | None = None
     format: int = FORMAT
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = None
     stop: Stop = Stop()
@@ -212,8 +214,8 @@ def write_job(
     directory: str | Path,
     problem: Problem,
     network: Network,
-    version: str | Version,
-    steps: Any,
+    version: str | Version | None = None,
+    steps: Any = None,
     *,
     name: str = "job",
     max_iters: int = 100_000,
@@ -233,7 +235,8 @@ def write_job(
         Where job.toml, ``shared/h.npz`` and ``private/agent*.npz`` go. Give each party job.toml, ``shared`` and the
         private files of its own agents.
     problem, network, version, steps
-        As for `npga.solve`; `steps` may also be the result of `npga.tune`, whose steps are taken.
+        As for `npga.solve`; `steps` may also be the result of `npga.tune`, whose steps are taken. Without steps the
+        parties find them on the way (NIDS, exact diffusion); "certified" lets them use what theorems allow and no more.
     name
         Title of the job.
     max_iters, tol, check_every
@@ -254,10 +257,18 @@ def write_job(
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    chosen, steps = find_version(version), getattr(steps, "steps", steps)
-    if not isinstance(steps, Steps):
-        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, or the result of npga.tune")
     problem.expect(network)
+    steps = getattr(steps, "steps", steps)
+    if steps is not None and steps != "certified" and not isinstance(steps, Steps):
+        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, the result of npga.tune, or nothing")
+    if isinstance(steps, Steps):
+        if version is None:
+            raise InputError("steps were given without a version; steps belong to one: pass version as well")
+        chosen = find_version(version)
+        table = _section("steps", vars(steps) | dict(chosen.fixed))
+    else:
+        chosen = version_without_steps(network, "nids" if version is None else version)
+        table = [] if steps is None else _section("steps", {"certified": True})
     held = [[i] for i in range(problem.n)] if parties is None else [list(map(int, agents)) for agents in parties]
     listen = [f"127.0.0.1:{DEFAULT_PORT + k}" for k in range(len(held))] if addresses is None else list(addresses)
     if len(listen) != len(held):
@@ -276,8 +287,7 @@ def write_job(
     lines += _section("network", {
         "n": network.n, "edges": network.edges.tolist(), "weights": network.weights.tolist(),
     })  # fmt: skip
-    lines += _section("version", _version_table(chosen))
-    lines += _section("steps", vars(steps) | dict(chosen.fixed))
+    lines += _section("version", _version_table(chosen)) + table
     lines += _section("stop", stop) + _section("run", times)
     for k, (agents, address) in enumerate(zip(held, listen, strict=True)):
         files = {"certificate": f"certificates/{k}.crt", "key": f"private/{k}.key"}
@@ -285,6 +295,25 @@ def write_job(
     path = directory / "job.toml"
     write_text(path, "\n".join(lines) + "\n")
     return path
+
+
+def version_without_steps(network: Network, asked: str | Version) -> Version:
+    """The version that a job without steps runs: one that leaves beta alone to choose.
+
+    A name alone gets c = 1/lambda_max(I - W), rounded down, so that machines whose eigenvalues differ in the last bits
+    agree; the c of a `Version` stays.
+    """
+    version = find_version(asked)
+    tied = tied_version(network, version)
+    if tied is None:
+        raise InputError(f"{version.name} needs [steps]; without them expected nids or exact-diffusion")
+    if tied.c is None:
+        return version
+    if isinstance(asked, Version) and asked.c is not None:
+        if asked.c > tied.c:
+            raise InputError(f"c is {asked.c:g}; without [steps] expected at most 1/lambda_max(I - W) = {tied.c:.6g}")
+        return asked
+    return find_version(tied.name, c=float(f"{tied.c * (1.0 - 1e-6):.6g}"))
 
 
 def _version_table(version: Version) -> dict[str, Any]:

@@ -281,7 +281,9 @@ class Summary:
     messages, floats_sent
         Vectors sent from agent to neighbour in this session, and the numbers in them; as `npga.solve` counts.
     control_messages, control_floats_sent
-        The same for agreeing on the start and on when to stop.
+        The same for agreeing on the start, on steps that the job does not name, and on when to stop.
+    control_rounds, steps_rounds
+        Rounds of such agreeing in this session, and those of them that steps took.
     bytes_sent
         Bytes that left a process, headers and control messages included.
     seconds, slowest_seconds
@@ -301,6 +303,8 @@ class Summary:
     bytes_sent: int
     seconds: float
     slowest_seconds: float
+    control_rounds: int = 0
+    steps_rounds: int = 0
 
 
 def summarise(job: Job, out: Path, engine: str, seconds: float) -> Summary:
@@ -322,6 +326,7 @@ def summarise(job: Job, out: Path, engine: str, seconds: float) -> Summary:
         messages=sums["messages"], floats_sent=sums["floats_sent"],
         control_messages=sums["control_messages"], control_floats_sent=sums["control_floats_sent"],
         bytes_sent=sums["bytes_sent"], seconds=seconds, slowest_seconds=max(row["seconds"] for row in rows),
+        control_rounds=first["control_rounds"], steps_rounds=first["steps_rounds"],
     )  # fmt: skip
     with replacing(out / "solution.npz") as file:
         np.savez(file, x=x, lam=lam)

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +20,15 @@ from npga.problem import Agent, Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
 from npga.runtimes._data_files import call_entry, is_entry, load_agent, load_agent_table
 from npga.runtimes._faults import Diverged
+from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
 from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, Link, nothing
 from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
 from npga.runtimes._wire import Kind
 from npga.solver import LocalAgent, State
+from npga.steps import Steps
+from npga.tuning import AdaptiveAgent, AdaptiveState
 
 Array = NDArray[Any]
 LOG = logging.getLogger("npga.runtimes")
@@ -94,16 +97,22 @@ class Party:
         self.job, self.layout, self.me, self.link = job, layout, me, link
         parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
         self.agents = {i: build_agent(job, i, part) for i, part in parts.items()}
-        measures = {i: OwnMeasures(part.agent, job.h, job.n, job.steps) for i, part in parts.items()}
-        self._agreement = Agreement(measures, job.n, job.network.diameter, job.steps, self._share_control)
+        self._parts = parts
+        measures = {i: OwnMeasures(part.agent, job.h, job.n) for i, part in parts.items()}
+        self._agreement = Agreement(measures, job.n, job.network.diameter, self._share_control)
+        self._council = Council(job.network, self._agreement)
+        self._found: FoundSteps | None = None
+        if job.steps is None and not job.certified:
+            adaptive = {i: adaptive_agent(job, i, part, self.agents[i]) for i, part in parts.items()}
+            self._found = FoundSteps(adaptive, self._council)
         self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
         self._links = sum(len(row) for row in self._neighbours.values())
         self._out, self._resume, self._from_zero = out, resume, from_zero
         reach = -(-job.network.diameter // job.version.rounds)
         where = None if out is None else out / "checkpoints"
-        self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach)
+        kind = State if self._found is None else AdaptiveState
+        self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach, kind)
         self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds, link)
-        self.logbook.steps = asdict(job.steps)
 
     def run(self) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it."""
@@ -144,7 +153,7 @@ class Party:
         self.link.close(error)
 
     def _own_states(self) -> dict[int, State]:
-        return {i: agent.state for i, agent in self.agents.items()}
+        return {i: agent.state for i, agent in (self._found.agents if self._found else self.agents).items()}
 
     @property
     def _iteration(self) -> int:
@@ -169,19 +178,50 @@ class Party:
         if start:
             LOG.info("going on from iteration %d", start)
             states, kkt = self._states.load(start)
-            for i, agent in self.agents.items():
-                agent.state = states[i]
+            self._resume_at(states)
             ended = kkt if kkt is not None and self.job.stop.tol is not None and kkt <= self.job.stop.tol else None
         if self.job.stop.tol is not None:
             self._agreement.share_facts()
+        self._agree_on_steps(start)
         return start, ended
+
+    def _resume_at(self, states: Mapping[int, State]) -> None:
+        for i, state in states.items():
+            if self._found is not None and isinstance(state, AdaptiveState):
+                self._found.agents[i].resume(state)
+            else:
+                self.agents[i].state = state
+
+    def _agree_on_steps(self, start: int) -> None:
+        """Steps that the job does not name; those of a run that goes on were saved with its state."""
+        steps = self.job.steps
+        if self._found is not None:
+            if not start:
+                self._found.begin()
+            self._show_steps()
+            return
+        if steps is None:
+            own = {i: part.agent for i, part in self._parts.items()}
+            steps = certified_steps(own, self.job.h, self._council)
+            for agent in self.agents.values():
+                agent.steps = steps
+        self._agreement.beta = steps.beta
+        self.logbook.steps, self.logbook.steps_rounds = asdict(steps), self._council.rounds
+
+    def _show_steps(self) -> None:
+        """Let those who watch know, and those who measure."""
+        assert self._found is not None
+        if self._found.beta != self.logbook.steps.get("beta"):
+            LOG.info("iteration %d: beta = %.3g", self._iteration, self._found.beta)
+        self._agreement.beta, self.logbook.steps = self._found.beta, self._found.steps
+        self.logbook.steps_rounds = self._council.rounds
 
     def _iterate(self) -> tuple[bool, float]:
         stop, kkt = self.job.stop, float("nan")
         while self._iteration < stop.max_iters:
-            self._advance()
+            self._step(self._iteration + 1 == stop.max_iters)
             iteration = self._iteration
-            if stop.tol is not None and (iteration % stop.check_every == 0 or iteration == stop.max_iters):
+            if stop.tol is not None and (self._is_time(iteration) or iteration == stop.max_iters):
                 kkt = self._agreement.residual(self._own_states())
                 self.logbook.residual = kkt if math.isfinite(kkt) else None
                 LOG.info("iteration %d: residual at most %.1e, wanted %.1e", iteration, kkt, stop.tol)
@@ -191,10 +231,23 @@ class Party:
             self.logbook.line(iteration)
         return False, kkt
 
-    def _advance(self) -> None:
-        """One iteration of every agent."""
+    def _is_time(self, iteration: int) -> bool:
+        """Whether to look at the residual."""
+        every = self.job.stop.check_every
+        return iteration % every == 0 if self._found is None else self._found.is_time(iteration, every)
+
+    def _step(self, is_last: bool) -> None:
+        if self._found is None:
+            self._advance()
+        else:
+            self._found.step(self._advance, is_last)
+            self._show_steps()
+
+    def _advance(self) -> Mapping[int, Mapping[int, Array]]:
+        """One iteration of every agent; what each heard in its last round."""
         runs = {i: agent.run(1) for i, agent in self.agents.items()}
         outbox = {i: next(run) for i, run in runs.items()}
+        inboxes: Mapping[int, Mapping[int, Array]] = {}
         while outbox:
             number = next(iter(outbox.values()))[0]
             inboxes = self._share(Kind.DATA, number, {i: vector for i, (_, vector) in outbox.items()}, self._compute)
@@ -204,6 +257,7 @@ class Party:
                     outbox[i] = run.send(inboxes[i])
                 except StopIteration:
                     continue
+        return inboxes
 
     def _compute(self) -> None:
         """What needs no message, while messages travel."""
@@ -278,10 +332,23 @@ def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None
 
 def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
     """The agent's half of the recursion: its own part, its row of the network, h, n and the steps."""
-    schedule = job.version.schedule(job.steps.beta, job.network)
-    weights: dict[str, dict[int, float]] = {op: {} for op in schedule.ops}
-    for op in schedule.ops:
+    steps = job.steps or Steps(1.0, 1.0)  # where they are found, they are before the first iteration
+    own = replace(steps, alpha=steps.per_agent(job.n)[i])
+    return LocalAgent(part.agent, job.h, job.n, _weights(job, i), job.schedule, own, part.x0, part.lam0)
+
+
+def adaptive_agent(job: Job, i: int, part: OwnPart, local: LocalAgent) -> AdaptiveAgent:
+    """The agent that finds its steps on the way."""
+    share = job.version.kernel_polynomials(1.0)[0][1]  # K = share times the gossip matrix
+    weights = {j: share * weight for j, weight in _weights(job, i)["gossip"].items()}
+    return AdaptiveAgent(Problem([part.agent], job.h), job.network, local, weights)
+
+
+def _weights(job: Job, i: int) -> dict[str, dict[int, float]]:
+    """The agent's row of every operator of the version."""
+    weights: dict[str, dict[int, float]] = {op: {} for op in job.schedule.ops}
+    for op, row in weights.items():
         for (a, b), weight in zip(job.network.edges.tolist(), job.version.edge_weights(job.network, op), strict=True):
             if i in (a, b):
-                weights[op][b if a == i else a] = float(weight)
-    return LocalAgent(part.agent, job.h, job.n, weights, schedule, job.steps, part.x0, part.lam0)
+                row[b if a == i else a] = float(weight)
+    return weights

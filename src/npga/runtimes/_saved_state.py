@@ -43,10 +43,13 @@ class SavedStates:
         Where, whose, and of which job.
     every
         Iterations between two generations; what is saved in between is kept until the next generation.
+    kind
+        What the states are.
     """
 
-    def __init__(self, directory: Path, agent: int, digest: str, every: int = 1) -> None:
+    def __init__(self, directory: Path, agent: int, digest: str, every: int = 1, kind: type[State] = State) -> None:
         self._directory, self._agent, self._digest, self._every = directory, agent, digest, max(every, 1)
+        self._kind = kind
 
     def _path(self, iteration: int) -> Path:
         return self._directory / f"agent{self._agent}-{iteration}.npz"
@@ -113,7 +116,7 @@ class SavedStates:
             del stored[key]
         self._expect(path, iteration, facts)
         ended = facts["kkt"] if facts["finished"] else None
-        return State.from_arrays(stored, iteration, int(facts["rounds"])), ended
+        return self._kind.from_arrays(stored, iteration, int(facts["rounds"])), ended
 
     def _expect(self, path: Path, iteration: int, facts: dict[str, Any]) -> None:
         if facts["digest"] != self._digest:
@@ -153,12 +156,24 @@ class PartyStates:
         Iterations between two generations; 0 saves none.
     reach
         Iterations that one agent can be ahead of another.
+    kind
+        What the states are.
     """
 
-    def __init__(self, directory: Path | None, agents: Sequence[int], digest: str, every: int, reach: int) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        agents: Sequence[int],
+        digest: str,
+        every: int,
+        reach: int,
+        kind: type[State] = State,
+    ) -> None:
         self._directory, self._every, self._agents = directory, every, agents
         saving = directory is not None and every > 0
-        self._saved = {i: SavedStates(directory, i, digest, every) for i in agents} if directory and saving else {}
+        self._saved = (
+            {i: SavedStates(directory, i, digest, every, kind) for i in agents} if directory and saving else {}
+        )
         self._recent: deque[dict[int, State]] = deque(maxlen=reach + 1)
         self.complaints: list[str] = []
 

@@ -62,6 +62,7 @@ class Logbook:
         self.steps: dict[str, Any] = {}
         self.waiting = 0.0
         self.rounds = self.messages = self.floats_sent = 0
+        self.steps_rounds = 0
         self.control_rounds = self.control_messages = self.control_floats_sent = 0
 
     @property
@@ -92,7 +93,7 @@ class Logbook:
         return {
             "rounds": self.rounds, "messages": self.messages, "floats_sent": self.floats_sent,
             "control_rounds": self.control_rounds, "control_messages": self.control_messages,
-            "control_floats_sent": self.control_floats_sent,
+            "control_floats_sent": self.control_floats_sent, "steps_rounds": self.steps_rounds,
             "bytes_sent": self._link.bytes_sent, "bytes_received": self._link.bytes_received,
             "seconds": seconds, "waiting": self.waiting, "computing": seconds - self.waiting,
         }  # fmt: skip

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import Network, Schedule, Version
+from npga.networks import Network, Schedule, Version, drive
 from npga.problem import Agent, Problem
-from npga.solver._recursion import State, iterate, primal, start
+from npga.solver._recursion import State, iterate, memory, primal, start
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -82,12 +82,31 @@ class LocalAgent:
         dtype = agent.A.dtype
         self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)
         self._weights = {op: sorted(row.items()) for op, row in weights.items()}
-        self._schedule, self._steps = schedule, steps
-        self._alpha = steps.single_alpha("a single agent")
+        self._ahead: tuple[State, tuple[Array, Array]] | None = None
+        self._schedule, self.steps = schedule, steps
         x = np.zeros(d, dtype) if x0 is None else x0
         lam = np.zeros(p, dtype) if lam0 is None else lam0
         self.state: State = start(x, lam, self._own.A.apply(x), schedule.kept_size)
-        self._ahead: tuple[State, tuple[Array, Array]] | None = None
+
+    def restart(self, steps: Steps, x: Array, lam: Array, zeta: Array) -> None:
+        """Go on under other steps from x, lam and the memory zeta = z/beta; iterations and rounds are counted on."""
+        self.steps = steps
+        z = np.asarray(steps.beta * zeta, lam.dtype)
+        begun = start(x, lam, self._own.A.apply(x), self._schedule.kept_size, z)
+        self.state = replace(begun, iteration=self.state.iteration, rounds=self.state.rounds)
+
+    def memory(self) -> Array:
+        """The memory z = B y after the last iteration, of a version that needs no message for it."""
+        return drive(memory(self._schedule, self.steps.gamma, self.state), _unanswered)
+
+    @property
+    def steps(self) -> Steps:
+        """Step sizes, with its own alpha."""
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: Steps) -> None:
+        self._steps, self._alpha, self._ahead = steps, steps.single_alpha("a single agent"), None
 
     @property
     def neighbours(self) -> tuple[int, ...]:
@@ -117,7 +136,7 @@ class LocalAgent:
         """Yield (round, vector) for the neighbours, receive {neighbour: vector}; for ever if no number is given."""
         done = 0
         while iterations is None or done < iterations:
-            step = iterate(self._own, self._steps, self._schedule, self.state, self.compute)
+            step = iterate(self._own, self.steps, self._schedule, self.state, self.compute)
             number, sent, inbox = self.state.rounds, self.lam, {}
             try:
                 request = next(step)
@@ -137,6 +156,10 @@ class LocalAgent:
         for neighbour, weight in self._weights[op]:
             total += own.dtype.type(weight) * (own - inbox[neighbour])
         return total
+
+
+def _unanswered(_vector: Array | None, _op: str) -> Array:
+    raise InputError("the memory of this version needs a message; expected one whose D v leaves B^2 v behind, as NIDS")
 
 
 def local_agents(

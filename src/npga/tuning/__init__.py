@@ -5,6 +5,7 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
 
     automatic        `npga.solve`: one call, with or without steps
     adaptive_run     NPGA that finds its steps on the way, as a method of the one loop
+    adaptive_agent   the same for one agent alone, whose parts others add up
     adaptive_steps   the decisions of such a run: steps tied to one number, legs, extrapolation
     tune             `npga.tune`: one version or a ranking of several, and steps from the theorems
     search           steps from trial runs; time, progress, and runs that are measured
@@ -20,8 +21,9 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
     tuning_results   what all the others return
 """
 
+from npga.tuning._adaptive_agent import AdaptiveAgent
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
-from npga.tuning._adaptive_steps import tied_steps
+from npga.tuning._adaptive_steps import tied_steps, tied_version
 from npga.tuning._automatic import Search, Solution, solve
 from npga.tuning._compare import Entry, compare, read_comparison
 from npga.tuning._comparison import Comparison
@@ -34,6 +36,7 @@ from npga.tuning._tune import tune
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 __all__ = [
+    "AdaptiveAgent",
     "AdaptiveNpga",
     "AdaptiveState",
     "Comparison",
@@ -58,5 +61,6 @@ __all__ = [
     "read_comparison",
     "solve",
     "tied_steps",
+    "tied_version",
     "tune",
 ]

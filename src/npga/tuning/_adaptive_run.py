@@ -229,20 +229,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
         before = method.advance(_plain(state), mark - 1 - state.iteration)
         core = method.advance(before, 1)
         samples = (*state.samples, *_sample(method, before, core))
-        return replace(state, **_core(core), samples=samples, seen=self._steepest(state.seen, before.x, core.x))
-
-    def _steepest(self, seen: Array, x: Array, after: Array) -> Array:
-        """The L_i, raised to the slopes of grad f_i between two points that rounding can tell apart."""
-        f, sizes = self.problem.f, self.problem.sizes
-        owner = np.repeat(np.arange(self.problem.n), sizes)
-
-        def by_agent(values: Array) -> Array:
-            return np.sqrt(np.bincount(owner, np.square(values, dtype=np.float64), self.problem.n))
-
-        moved, size = by_agent(after - x), by_agent(x)
-        apart = moved > np.sqrt(np.finfo(x.dtype).eps) * size
-        slope = np.divide(by_agent(f.grad(after) - f.grad(x)), moved, out=np.zeros_like(moved), where=apart)
-        return np.where(np.isfinite(slope) & (slope > _STEEPER * seen), slope, seen)
+        seen = steeper_slopes(self.problem, state.seen, before.x, core.x)
+        return replace(state, **_core(core), samples=samples, seen=seen)
 
     def _grows(self, state: AdaptiveState) -> bool:
         """Whether the leg must be taken back: the last change of lam alone is far more than r^2 was at its start."""
@@ -305,6 +293,19 @@ class _PatientMeter(Meter[AdaptiveState]):
 
     def _growth(self, state: AdaptiveState) -> tuple[float, float]:
         return (0.0, 0.0) if np.isfinite(state.lam).all() and np.isfinite(state.x).all() else (np.nan, np.nan)
+
+
+def steeper_slopes(problem: Problem, seen: Array, x: Array, after: Array) -> Array:
+    """The L_i, raised to the slopes of grad f_i between two points that rounding can tell apart."""
+    owner = np.repeat(np.arange(problem.n), problem.sizes)
+
+    def by_agent(values: Array) -> Array:
+        return np.sqrt(np.bincount(owner, np.square(values, dtype=np.float64), problem.n))
+
+    moved, size = by_agent(after - x), by_agent(x)
+    apart = moved > np.sqrt(np.finfo(x.dtype).eps) * size
+    slope = np.divide(by_agent(problem.f.grad(after) - problem.f.grad(x)), moved, out=np.zeros_like(moved), where=apart)
+    return np.where(np.isfinite(slope) & (slope > _STEEPER * seen), slope, seen)
 
 
 def _plain(state: AdaptiveState) -> State:
