@@ -30,7 +30,7 @@ SOME = ("nan", "cut", "run", "duplicate")
 
 def stage(tmp_path, fault, at=17, n=4, deadline=40, hostile_is_frozen=False, **options):
     """Run a job in which one party goes wrong; returns (exit code, last words) of the honest ones."""
-    path, *_ = make_job(tmp_path, n, keys=True, max_iters=100_000, patience=3.0, **options)
+    path, *_ = make_job(tmp_path, n, keys=True, max_iters=100_000, patience=3.0, outage=0.0, **options)
     out = tmp_path / "out"
     villain = start_hostile(path, VILLAIN, out, "--fault", fault, "--at", at)
     honest = [start_party(path, k, out) for k in range(n) if k != VILLAIN]
@@ -86,7 +86,7 @@ def test_a_killed_party_is_named_by_everyone(tmp_path):
 
 def test_a_frozen_party_is_noticed_when_the_patience_is_over(tmp_path):
     """SIGSTOP leaves the connection open: unanswered pings tell, or nothing having arrived."""
-    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**6, patience=4.0)
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**6, patience=4.0, outage=0.0)
     out = tmp_path / "out"
     villain = start_hostile(path, VILLAIN, out, "--fault", "freeze", "--at", 30)
     try:

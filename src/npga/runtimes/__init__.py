@@ -18,7 +18,8 @@ Chapters, in reading order:
   `_found_steps`: sums over all agents, and steps that the job does not name.
   `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_metrics`: the same served over HTTP.
   `_process`: options, files, exit code.
-- Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_streams` and `_keys`.
+- Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_neighbourhood`
+  (coming together, staying connected), `_sessions` (what outlives a connection), `_streams` and `_keys`.
 - `_launch`: a rehearsal of all processes on one machine. `preflight`: looking at every link before a run.
 """
 

@@ -57,7 +57,9 @@ class Patience:
     patience
         How long a message may take.
     connect
-        How long a neighbour may take to come.
+        How long the parties may take to come, counted from the last that came.
+    outage
+        How long a connection may be missing between two messages before a neighbour counts as lost; 0: not at all.
     metrics_seconds
         Least time between two lines of metrics.
     """
@@ -65,6 +67,7 @@ class Patience:
     checkpoint_rounds: Annotated[int, Field(ge=0, lt=2**53, strict=True)] = 1000
     patience: Positive = 10.0
     connect: Positive = 30.0
+    outage: NotNegative = 120.0
     metrics_seconds: NotNegative = 0.2
 
 

@@ -98,6 +98,7 @@ class Layout:
 # What arrives in a hello is printed and compared: short words, whole numbers, and nothing that is not expected.
 Word = Annotated[str, Field(max_length=64, pattern=r"^[ -~]*$")]
 Whole = Annotated[int, Field(ge=0, lt=2**53)]
+Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 @checked(frozen=True, config={"extra": "forbid", "strict": True})
@@ -114,6 +115,11 @@ class Hello:
         Fresh randomness; both ends' make the number of this run.
     protocol, release, clock
         For compatibility, and for `npga check`.
+    received
+        How many messages of this run have come from the one that is greeted: more than none when a connection is
+        opened again.
+    check
+        Whether this is only a look, which disturbs nobody's run.
     """
 
     party: Whole
@@ -123,10 +129,12 @@ class Hello:
     dtype: Word
     checkpoint_rounds: Whole
     limits: Annotated[str, Field(max_length=160, pattern=r"^[ -~]*$")] = ""
-    nonce: Word = field(default_factory=lambda: secrets.token_hex(16))
+    nonce: Nonce = field(default_factory=lambda: secrets.token_hex(16))
     protocol: Whole = PROTOCOL
     release: Word = __version__
-    clock: Annotated[float, Field(allow_inf_nan=False)] = field(default_factory=time.time)
+    clock: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = field(default_factory=time.time)
+    received: Whole = 0
+    check: bool = False
 
     def text(self) -> str:
         """The hello as JSON."""
@@ -187,10 +195,16 @@ class Link(Protocol):
     so far, as far as the engine can tell them apart.
     """
 
-    bytes_sent: int
-    bytes_received: int
     waits_for: tuple[int, ...]
     waited: dict[int, float]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all messages that were sent."""
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes of all messages that came."""
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Connect, say hello and check the neighbours'; returns theirs by party.

@@ -114,8 +114,11 @@ class Party:
         self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach, kind)
         self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds, link)
 
-    def run(self) -> Outcome:
-        """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it."""
+    def run(self, deliver: Callable[[Outcome], None] | None = None) -> Outcome:
+        """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it.
+
+        `deliver` is called with the outcome before the last farewell, which may wait for others.
+        """
         try:
             self._states.prepare(self._resume)
             LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
@@ -125,12 +128,18 @@ class Party:
             converged, kkt = self._iterate() if ended is None else (True, ended)
             self._states.save_end(self._own_states(), kkt)
             self.logbook.line(self._iteration, force=True)
+            outcome = self._outcome(start, converged, kkt)
+            if deliver is not None:
+                deliver(outcome)
         except BaseException as error:
             self._give_up(error)
             raise
         finally:
             self.logbook.close()
         self.link.close()
+        return outcome
+
+    def _outcome(self, start: int, converged: bool, kkt: float) -> Outcome:
         states = self._own_states()
         return Outcome(
             x={i: state.x for i, state in states.items()},

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,7 @@ def run_process(
             if options.metrics is not None:
                 serve_metrics(options.metrics, party)
             write_status(options.out, party, {"state": "running"})
-            outcome = party.run()
-            write_outcome(options.out, party, outcome)
+            outcome = party.run(partial(write_outcome, options.out, party))
         if party.job.stop.tol is not None and not outcome.converged:
             code = int(not_met)
     except (Exception, KeyboardInterrupt) as error:

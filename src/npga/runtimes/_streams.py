@@ -1,8 +1,11 @@
-"""Long-lived bidirectional gRPC streams with mutual TLS and pinned certificates, one for each pair of neighbours.
+"""Bidirectional gRPC streams with mutual TLS and pinned certificates, one for each pair of neighbours.
 
 Every certificate is self-signed, and a party trusts exactly its neighbours' certificates: they are the only roots. The
 accepting end compares, after the handshake, the peer's certificate itself with the pinned ones. The dialling end has
 the one pinned certificate as its only root, so no other can complete the handshake; gRPC shows a client no certificate.
+
+Strangers cost little: connections are bounded in number, those that do not shake hands are closed, and nobody listens
+while no neighbour is missing.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, Protocol
 
@@ -22,9 +26,13 @@ from npga.runtimes._keys import Identity, certificate_name, fingerprint
 
 SERVICE, METHOD = "npga.Link", "Edge"
 _RETRY_SECONDS = 0.1
-_LEAST_KEEPALIVE_MS = 1000
-_LOOKS = 10
-_LONGEST_TICK = 0.5
+LEAST_KEEPALIVE_SECONDS = 1.0
+_HANDSHAKE_SECONDS = 5.0
+_CONNECTIONS = 128
+_STREAMS = 8
+_REMEMBERED = 8
+_FOR_EVER = 1e9
+_TIMES_THE_LIMIT = 4
 
 
 @cache
@@ -44,15 +52,19 @@ class Stream(Protocol):
     async def write(self, message: bytes) -> None:
         """Send a message."""
 
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have this called when the stream has ended."""
 
-def channel_options(message_bytes: int, patience: float) -> list[tuple[str, Any]]:
+
+def channel_options(message_bytes: int, patience: float, neighbours: int = 1) -> list[tuple[str, Any]]:
     """Options of both ends: a frozen peer is noticed by unanswered pings, and messages may be as long as p needs.
 
     A ping after half the patience without a word, and the other half for its answer: so a connection on which nothing
     arrives is given up when the patience is over and not before, however long the way or the message. Without
-    `ping_timeout_ms` a frozen peer is found only after the transport's own, much longer, timeout.
+    `ping_timeout_ms` a frozen peer is found only after the transport's own, much longer, timeout. A message that is
+    somewhat too long gets through, so that it can be refused by name; the transport drops what is far too long.
     """
-    ping = max(int(500 * patience), _LEAST_KEEPALIVE_MS)
+    ping = int(1000 * max(patience / 2, LEAST_KEEPALIVE_SECONDS))
     return [
         ("grpc.keepalive_time_ms", ping),
         ("grpc.keepalive_timeout_ms", ping),
@@ -62,187 +74,175 @@ def channel_options(message_bytes: int, patience: float) -> list[tuple[str, Any]
         ("grpc.http2.min_recv_ping_interval_without_data_ms", ping // 2),
         ("grpc.http2.min_ping_interval_without_data_ms", ping // 2),
         ("grpc.http2.max_ping_strikes", 0),
-        ("grpc.max_send_message_length", message_bytes),
-        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", _TIMES_THE_LIMIT * message_bytes),
+        ("grpc.max_allowed_incoming_connections", _CONNECTIONS + 2 * neighbours),
+        ("grpc.max_concurrent_streams", _STREAMS),
+        ("grpc.server_handshake_timeout_ms", int(1000 * _HANDSHAKE_SECONDS)),
         ("grpc.enable_retries", 0),
         ("grpc.so_reuseport", 0),
     ]
 
 
 class Acceptor:
-    """The listening end: it hands over streams of pinned neighbours and refuses everybody else."""
+    """The listening end: it hands over streams of pinned neighbours and refuses everybody else.
 
-    def __init__(self, address: str, identity: Identity, options: list[tuple[str, Any]]) -> None:
-        grpc = import_grpc()
+    Parameters
+    ----------
+    address
+        Where it listens.
+    identity
+        Own key and certificate, and the pinned ones.
+    options
+        Of the transport.
+    arrive
+        Called with a neighbour's number and its new stream; the stream ends when the call returns.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        identity: Identity,
+        options: list[tuple[str, Any]],
+        arrive: Callable[[int, Any], Awaitable[None]],
+    ) -> None:
+        self._grpc = import_grpc()
         self._parties = {fingerprint(pem): party for party, pem in identity.pinned.items()}
-        self._arrived: dict[int, asyncio.Future[Stream]] = {}
-        self._closed = asyncio.Event()
-        self.refused: list[str] = []
-        self._server = grpc.aio.server(options=options)
-        handlers = {METHOD: grpc.stream_stream_rpc_method_handler(self._edge)}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        credentials = grpc.ssl_server_credentials(
+        self._address, self._options, self._arrive = address, options, arrive
+        self._credentials = self._grpc.ssl_server_credentials(
             [(identity.key, identity.certificate)], b"".join(identity.pinned.values()), require_client_auth=True
         )
+        self._server: Any = None
+        self._resting: dict[Any, asyncio.Future[None]] = {}
+        self.refused: deque[str] = deque(maxlen=_REMEMBERED)
+
+    async def listen(self) -> None:
+        """Begin to listen, if it does not yet."""
+        if self._server is not None:
+            return
+        server = self._grpc.aio.server(options=self._options)
+        handlers = {METHOD: self._grpc.stream_stream_rpc_method_handler(self._edge)}
+        server.add_generic_rpc_handlers((self._grpc.method_handlers_generic_handler(SERVICE, handlers),))
         try:
-            self._server.add_secure_port(address, credentials)
+            server.add_secure_port(self._address, self._credentials)
         except RuntimeError as error:
-            raise InputError(f"cannot listen on {address} ({error}); choose a free port in job.toml") from None
+            words = f"cannot listen on {self._address} ({error}); choose a free port in job.toml"
+            raise InputError(words) from None
+        self._server = server
+        await server.start()
 
-    async def start(self) -> None:
-        """Begin to listen."""
-        await self._server.start()
+    @property
+    def listening(self) -> bool:
+        """Whether new streams may come."""
+        return self._server is not None
 
-    def stream(self, party: int) -> asyncio.Future[Stream]:
-        """The stream of a neighbour, when it has come."""
-        return self._arrived.setdefault(party, asyncio.get_running_loop().create_future())
+    def rest(self) -> None:
+        """Listen no longer; the streams that have come go on."""
+        if self._server is not None:
+            self._resting = {server: end for server, end in self._resting.items() if not end.done()}
+            self._resting[self._server] = asyncio.ensure_future(self._server.stop(_FOR_EVER))
+            self._server = None
 
     async def _edge(self, _requests: Any, context: Any) -> None:
-        grpc = import_grpc()
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
         party = self._parties.get(fingerprint(shown)) if shown else None
         if party is None:
             self.refused.append(context.peer())
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this certificate is not a neighbour's")
+            await context.abort(self._grpc.StatusCode.PERMISSION_DENIED, "this certificate is not a neighbour's")
             return
-        future = self.stream(party)
-        if future.done():
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this neighbour is connected already")
-            return
-        future.set_result(context)
-        await self._closed.wait()
+        await self._arrive(party, context)
 
     async def close(self, grace: float) -> None:
         """End every stream; what was written has `grace` seconds to leave."""
-        self._closed.set()
-        await self._server.stop(grace)
+        self.rest()
+        await asyncio.gather(*(server.stop(grace) for server in self._resting))
 
 
 class Dialler:
-    """The dialling end of one stream."""
+    """The dialling end of one stream after the other.
 
-    def __init__(self, address: str, party: int, identity: Identity, options: list[tuple[str, Any]]) -> None:
+    Parameters
+    ----------
+    address, party
+        Whom it dials, and where.
+    identity
+        Own key and certificate, and the pinned one of that party.
+    options
+        Of the transport.
+    attempt
+        Seconds that one attempt may take.
+    """
+
+    def __init__(
+        self, address: str, party: int, identity: Identity, options: list[tuple[str, Any]], attempt: float = 20.0
+    ) -> None:
         self._grpc = import_grpc()
         pinned = identity.pinned[party]
-        self._address = address
+        self._address, self._attempt = address, attempt
         credentials = self._grpc.ssl_channel_credentials(pinned, identity.key, identity.certificate)
         target = [("grpc.ssl_target_name_override", certificate_name(pinned))]
-        backoff = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+        backoff = [
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 500),
+            ("grpc.min_reconnect_backoff_ms", int(1000 * attempt)),
+        ]
         self._channel = self._grpc.aio.secure_channel(address, credentials, options + target + backoff)
         self._method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
+        self._final = {
+            self._grpc.StatusCode.PERMISSION_DENIED, self._grpc.StatusCode.UNAUTHENTICATED,
+            self._grpc.StatusCode.UNIMPLEMENTED,
+        }  # fmt: skip
+        self.reason = "no answer"
 
-    async def connect(self, hello: Callable[[], bytes], peer: str, seconds: float) -> tuple[Stream, bytes]:
+    async def connect(self, hello: Callable[[], bytes], peer: str, seconds: float) -> tuple[Any, bytes]:
         """Dial until the other end answers the hello with its own; returns the stream and that hello."""
-        deadline, reason = time.monotonic() + seconds, "no answer"
+        deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            call = self._method()
+            call, code = self._method(), None
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(min(left, self._attempt)):
                     await call.write(hello())
                     answer = await call.read()
                 if answer is not self._grpc.aio.EOF:
                     return call, answer
-                code, reason = await call.code(), await call.details()
-            except (self._grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                code, reason = await call.code(), await call.details()
+                code, self.reason = await call.code(), await call.details()
+            except breaks():
+                code, self.reason = await call.code(), await call.details()
             except TimeoutError:
                 call.cancel()
-                break
-            if code is not self._grpc.StatusCode.UNAVAILABLE:
-                raise PeerLost(peer, f"it refused the connection ({code.name}: {printable(reason)})")
+            except asyncio.CancelledError:
+                call.cancel()
+                raise
+            if code is not None and code in self._final:
+                raise PeerLost(peer, f"it refused the connection ({code.name}: {printable(self.reason)})")
             await asyncio.sleep(_RETRY_SECONDS)
-        raise PeerLost(peer, f"no connection to {self._address} within {seconds:g} s ({printable(reason)})")
+        raise PeerLost(peer, self.missing(seconds))
+
+    def missing(self, seconds: float) -> str:
+        """What to say when the other end has not been reached for so long."""
+        return f"no connection to {self._address} within {seconds:g} s ({printable(self.reason)})"
 
     async def close(self, grace: float) -> None:
         """End the stream; what was written has `grace` seconds to leave."""
         await self._channel.close(grace)
 
 
+@cache
 def breaks() -> tuple[type[BaseException], ...]:
     """What a stream raises when it has broken."""
     grpc = import_grpc()
     return grpc.aio.AioRpcError, grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError
 
 
-async def read_message(stream: Stream, peer: str) -> bytes:
-    """The next message of a stream; PeerLost when there will be none."""
+async def ending(stream: Any, error: BaseException | None = None) -> str:
+    """Why a stream has ended."""
     grpc = import_grpc()
-    try:
-        message = await stream.read()
-    except grpc.aio.AioRpcError as error:
-        raise PeerLost(peer, f"{error.code().name}: {printable(error.details())}") from None
-    except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.BaseError, grpc.aio.UsageError) as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # this task was cancelled, not the call that it reads from
-        raise PeerLost(peer, f"the connection broke ({printable(error or type(error).__name__)})") from None
-    if message is grpc.aio.EOF:
-        raise PeerLost(peer, await _farewell(stream))
-    found: bytes = message
-    return found
-
-
-async def _farewell(stream: Stream) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {printable(error.details())}"
+    if error is not None:
+        return f"the connection broke ({printable(error or type(error).__name__)})"
     code = getattr(stream, "code", None)
     if code is None or not inspect.iscoroutinefunction(code):
         return "the connection ended without a farewell: it was killed, is frozen, or is cut off"
-    status, details = await stream.code(), await stream.details()  # type: ignore[attr-defined]
+    status, details = await stream.code(), await stream.details()
     return f"the connection ended ({status.name}: {printable(details or 'no reason given')})"
-
-
-class Stopwatch:
-    """How long a party has been waiting: one timer for the whole run instead of one for each round.
-
-    It cancels the task that waits when its time is over, and sets `expired`. Whoever waits longer than its patience
-    says so to its neighbours, once. A party that hears this from the one it waits for extends its own wait and leaves
-    the naming to that one; so the one that is named in the end is the one that is silent.
-
-    Parameters
-    ----------
-    loop
-        The event loop; it need not run all the time.
-    patience, grace
-        Seconds until `late` is called, and from then until the end.
-    late
-        Called once in each wait that outlasts the patience.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, patience: float, grace: float, late: Callable[[], None]
-    ) -> None:
-        self._loop, self.patience, self._grace, self._late = loop, patience, grace, late
-        self._tick = min(patience / _LOOKS, _LONGEST_TICK)
-        self._task: asyncio.Task[object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._told = False
-        self._from = self._until = 0.0
-        self.expired = False
-        self.party = -1
-
-    def start(self) -> None:
-        """The running task begins to wait."""
-        self._task, self._told = asyncio.current_task(), False
-        self._from = self._loop.time()
-        self._until = self._from + self.patience + self._grace
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._tick, self._look)
-
-    def extend(self) -> None:
-        """The one it waits for is alive and waits as well; that counts once in each wait, so nobody waits for ever."""
-        self._until = self._from + 2 * (self.patience + self._grace)
-
-    def stop(self) -> None:
-        """The wait is over."""
-        self._task = None
-
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(self._tick, self._look)
-        if self._task is None:
-            return
-        now = self._loop.time()
-        if now > self._until:
-            self.expired = True
-            self._task.cancel()
-        elif now > self._from + self.patience and not self._told:
-            self._told = True
-            self._late()

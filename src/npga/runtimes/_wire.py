@@ -24,11 +24,11 @@ from npga.errors import InputError
 from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost
 
 Array = NDArray[Any]
-PROTOCOL = 2
+PROTOCOL = 3
 _MAGIC = b"NPGA"
 _HEADER = struct.Struct("<4sBBcxQIIQ")
 HEADER_SIZE = _HEADER.size
-_KIND_AT = 5
+KIND_AT = 5
 _ROUND = struct.Struct("<Q")  # the end of the header
 ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
 _TEXT = b"S"
@@ -48,6 +48,8 @@ class Kind(IntEnum):
     CONTROL = 2
     BYE = 3
     WAITING = 4
+    OUTAGE = 5
+    ARRIVED = 6
 
     __hash__ = int.__hash__  # Enum's own is Python code, too slow for a key that is looked up in every round
 
@@ -131,7 +133,7 @@ def pack_bytes(run: int, sender: int, kind: Kind, payload: bytes) -> bytes:
 
 def is_farewell(frame: bytes) -> bool:
     """Whether a message ends the conversation."""
-    return len(frame) >= HEADER_SIZE and frame[_KIND_AT] == Kind.BYE
+    return len(frame) >= HEADER_SIZE and frame[KIND_AT] == Kind.BYE
 
 
 def unpack_hello(frame: bytes, peer: str) -> str:

@@ -1,60 +1,45 @@
 """Agents at different organisations: ``python -m npga.runtimes.net job.toml --party 3 --out DIR``.
 
 gRPC with mutual TLS. Each party runs this command with its own private files; only one end of every link must be
-reachable.
+reachable. A connection that breaks is opened again, and the round goes on where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.runtimes._faults import PeerLost, PeerSlow, farewell_of
+from npga.runtimes._faults import LinkError, PeerSlow, farewell_of
 from npga.runtimes._job import Job
 from npga.runtimes._keys import Identity
-from npga.runtimes._link import Hello, nothing, run_number
+from npga.runtimes._link import Hello, nothing
+from npga.runtimes._neighbourhood import Neighbourhood
 from npga.runtimes._party import Party
 from npga.runtimes._process import PartyOptions, run_process
-from npga.runtimes._streams import (
-    Acceptor,
-    Dialler,
-    Stopwatch,
-    Stream,
-    breaks,
-    channel_options,
-    import_grpc,
-    read_message,
-)
-from npga.runtimes._wire import (
-    Due,
-    Kind,
-    PacketForm,
-    frame_size,
-    is_farewell,
-    pack_bytes,
-    unpack_hello,
-)
+from npga.runtimes._sessions import Session, Stopwatch
+from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, import_grpc
+from npga.runtimes._wire import KIND_AT, Due, Kind, PacketForm, frame_size, is_farewell, pack_bytes
 
 Array = NDArray[Any]
+T = TypeVar("T")
 # A message that fits into the transport's first window never forms its writer; a longer one is written while others
 # are read, so that two neighbours cannot wait for one another.
 _WINDOW = 32 * 1024
 _HELLO_BYTES = 64 * 1024
 _FAREWELL_SECONDS = 2.0
 _GRACE_SECONDS = 1.0
+_FIRST_WORD = int(Kind.WAITING)
 
 
 class GrpcLink:
-    """One stream for each neighbouring party, all on one event loop that runs only inside the calls of this class.
+    """A session with each neighbouring party, all on one event loop that runs only inside the calls of this class.
 
     Parameters
     ----------
@@ -69,97 +54,61 @@ class GrpcLink:
         job.party(me)
         self._job, self._layout, self._me = job, job.layout, me
         self._borders = self._layout.borders(me)
-        self._identity = _identity(job, me, key, list(self._borders))
+        identity = _identity(job, me, key, list(self._borders))
         self._most = max((max(len(b.ours), len(b.theirs)) for b in self._borders.values()), default=1)
         # Besides vectors of p, the stopping rule sends views of 2 p numbers in double precision.
-        self._limit = _HELLO_BYTES + self._most * frame_size(2 * job.p + 64, np.dtype(np.float64))
+        limit = _HELLO_BYTES + self._most * frame_size(2 * job.p + 64, np.dtype(np.float64))
         self._loop = asyncio.new_event_loop()
-        self._acceptor: Acceptor | None = None
-        self._diallers: dict[int, Dialler] = {}
-        self._streams: dict[int, Stream] = {}
-        self._runs: dict[int, int] = {}
-        self._titles = {q: self._layout.title(q) for q in self._borders}
-        self._waiting_words: dict[int, bytes] = {}
+        times = job.times
+        self._near = Neighbourhood(job, me, identity, limit)
+        self._sessions = self._near.sessions
         self._forms: dict[tuple[Kind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
-        self._saying: asyncio.Future[None] | None = None
-        self._sending: asyncio.Future[None] | None = None
-        self._clock = Stopwatch(self._loop, job.times.patience, _GRACE_SECONDS, self._say_waiting)
-        self._breaks = breaks()
-        self.clock_offsets: dict[int, float] = {}
+        # Not before the transport has had the time to find out that the connection is dead.
+        grace = max(_GRACE_SECONDS, 2 * LEAST_KEEPALIVE_SECONDS + 0.5 - times.patience)
+        self._clock = Stopwatch(self._loop, times.patience, grace, times.outage, self._say_late, self._pass_time)
+        self._torn = False
         self._round = 0
-        self.bytes_sent = self.bytes_received = 0
+        self._bytes_sent = self._bytes_received = 0
         self.waits_for: tuple[int, ...] = ()
         self.waited = dict.fromkeys(self._borders, 0.0)
 
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all messages and hellos that were sent."""
+        return self._bytes_sent + self._near.bytes_sent
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes of all messages and hellos that came."""
+        return self._bytes_received + self._near.bytes_received
+
+    @property
+    def clock_offsets(self) -> Mapping[int, float]:
+        """Seconds by which each neighbour's clock is ahead, as its hello said."""
+        return self._near.clock_offsets
+
     def open(self, hello: Hello) -> Mapping[int, Hello]:
-        """Listen, dial, and exchange hellos with every neighbour."""
-        found = self._loop.run_until_complete(self._open(hello, patient=False))
-        return {party: answer for party, answer in found.items() if isinstance(answer, Hello)}
+        """Exchange hellos with every neighbour, and wait until all parties of the network have come."""
+        self._clock.tend()
+        self._run(self._near.open(hello))
+        return self._near.hellos
 
     def probe(self, hello: Hello) -> Mapping[int, Hello | BaseException]:
-        """As `open`, but every neighbour's answer or error instead of the first error."""
-        return self._loop.run_until_complete(self._open(hello, patient=True))
-
-    async def _open(self, hello: Hello, patient: bool) -> dict[int, Hello | BaseException]:
-        options, address = channel_options(self._limit, self._job.times.patience), self._job.parties[self._me].address
-        dialled = [q for q in self._borders if self._dials(q)]
-        if address is not None and len(dialled) < len(self._borders):
-            self._acceptor = Acceptor(address, self._identity, options)
-            await self._acceptor.start()
-        for q in dialled:
-            self._diallers[q] = Dialler(str(self._job.parties[q].address), q, self._identity, options)
-        tasks = [asyncio.ensure_future(self._greet(q, hello)) for q in self._borders]
-        try:
-            answers = await asyncio.gather(*tasks, return_exceptions=patient)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return dict(zip(self._borders, answers, strict=True))
-
-    def _dials(self, other: int) -> bool:
-        """Whether this end dials: when only the other is reachable, or both are and it has the smaller number."""
-        mine, theirs = self._job.parties[self._me].address, self._job.parties[other].address
-        if mine is None and theirs is None:
-            raise InputError(f"parties {self._me} and {other} are neighbours without an address; give one of them one")
-        return theirs is not None and (mine is None or other < self._me)
-
-    async def _greet(self, party: int, hello: Hello) -> Hello:
-        peer, seconds = self._layout.title(party), self._job.times.connect
-
-        def word() -> bytes:
-            return pack_bytes(0, self._me, Kind.HELLO, replace(hello, clock=time.time()).text().encode())
-
-        if party in self._diallers:
-            stream, answer = await self._diallers[party].connect(word, peer, seconds)
-        else:
-            assert self._acceptor is not None, "a neighbour that does not get dialled dials this party"
-            try:
-                async with asyncio.timeout(seconds):
-                    stream = await self._acceptor.stream(party)
-                    answer = await read_message(stream, peer)
-            except TimeoutError:
-                raise PeerLost(peer, f"it did not connect within {seconds:g} s{self._strangers()}") from None
-            await stream.write(word())
-        self._streams[party] = stream
-        self.bytes_sent += len(word())
-        self.bytes_received += len(answer)
-        other = Hello.read(unpack_hello(answer, peer), peer)
-        self.clock_offsets[party] = other.clock - time.time()
-        self._runs[party] = run_number(hello, other)
-        self._waiting_words[party] = pack_bytes(self._runs[party], party, Kind.WAITING, b"")
-        hello.agree(other, party, self._layout)
-        return other
-
-    def _strangers(self) -> str:
-        refused = [] if self._acceptor is None else self._acceptor.refused
-        return f"; refused: {', '.join(refused)}" if refused else ""
+        """A look at every neighbour that disturbs no run: its hello, or what is wrong."""
+        return self._loop.run_until_complete(self._near.probe(hello))
 
     def exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> Mapping[int, Array]:
         """Write to every neighbour, run `meanwhile`, read from every neighbour."""
-        return self._loop.run_until_complete(self._exchange(kind, number, vectors, meanwhile))
+        return self._run(self._exchange(kind, number, vectors, meanwhile))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self._loop.run_until_complete(work)
+        except KeyboardInterrupt:
+            self._torn = True  # that task is left, and still reads
+            raise
 
     async def _exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
@@ -173,11 +122,11 @@ class GrpcLink:
         payloads = next(iter(forms.values()))[0].payloads(vectors) if forms else {}
         messages = {q: ours.write(number, payloads) for q, (ours, _) in forms.items()}
         size = frame_size(one.size, one.dtype)
-        sending: asyncio.Future[None] | None = None
+        sending: asyncio.Future[Any] | None = None
         if size * self._most <= _WINDOW:
             await self._write(messages)
         else:
-            sending = self._sending = asyncio.ensure_future(self._write(messages))
+            sending = asyncio.gather(*(self._write({q: message}) for q, message in messages.items()))
             await asyncio.sleep(0)
         meanwhile()
         found = await self._read(number, forms)
@@ -185,10 +134,10 @@ class GrpcLink:
             await self._sent(sending)
         return found
 
-    async def _sent(self, sending: asyncio.Future[None]) -> None:
+    async def _sent(self, sending: asyncio.Future[Any]) -> None:
         patience = self._job.times.patience
         try:
-            await asyncio.wait_for(sending, patience)
+            await asyncio.wait_for(sending, patience + self._clock.grace)
         except TimeoutError:
             names = ", ".join(self._layout.title(q) for q in self._borders)
             raise PeerSlow(names, f"one of them did not take a message within {patience:g} s") from None
@@ -197,8 +146,8 @@ class GrpcLink:
         """What goes to and comes from every neighbour in rounds of this kind and length."""
         forms = {}
         for q, border in self._borders.items():
-            common = due._replace(run=self._runs[q])
-            ours, theirs = ([(i, self._titles[q]) for i in agents] for agents in (border.ours, border.theirs))
+            common = due._replace(run=self._sessions[q].run)
+            ours, theirs = ([(i, self._sessions[q].peer) for i in agents] for agents in (border.ours, border.theirs))
             forms[q] = PacketForm(common, ours), PacketForm(common, theirs)
         return forms
 
@@ -209,44 +158,50 @@ class GrpcLink:
         clock.start()
         try:
             for party, (_, theirs) in forms.items():
-                clock.party, peer, begun = party, self._titles[party], self._loop.time()
+                clock.party, session, begun = party, self._sessions[party], self._loop.time()
                 self.waits_for = (party,)
-                message = await read_message(self._streams[party], peer)
-                while message == self._waiting_words[party]:
-                    clock.extend()
-                    message = await read_message(self._streams[party], peer)
+                message = await session.read()
+                while len(message) > KIND_AT and message[KIND_AT] >= _FIRST_WORD and self._is_word(session, message):
+                    message = await session.read()
                 self.waited[party] += self._loop.time() - begun
-                self.bytes_received += len(message)
+                self._bytes_received += len(message)
                 theirs.check(message, theirs.heads(message), number)
+                session.took()
                 found.update(theirs.vectors(message))
         except asyncio.CancelledError:
             if not clock.expired:
                 raise
             reason = f"nothing arrived within {clock.patience:g} s in round {number}"
-            raise PeerSlow(self._titles[clock.party], reason) from None
+            raise PeerSlow(self._sessions[clock.party].peer, reason) from None
         finally:
             clock.stop()
-            self.waits_for = ()
+            clock.party, self.waits_for = -1, ()
         return found
 
-    def _say_waiting(self) -> None:
-        if self._sending is not None and not self._sending.done():
-            return  # the neighbours see this message come, and a stream takes one at a time
-        words = {q: pack_bytes(run, self._me, Kind.WAITING, b"") for q, run in self._runs.items()}
-        self._saying = asyncio.ensure_future(self._write(words))
+    def _is_word(self, session: Session, message: bytes) -> bool:
+        """Whether this is a word about waiting, and not a message of a round or rubbish."""
+        for kind in (Kind.WAITING, Kind.OUTAGE):
+            if message == pack_bytes(session.run, session.party, kind, b""):
+                self._clock.extend(outage=kind is Kind.OUTAGE)
+                return True
+        return self._near.arrivals(session, message) is not None
+
+    def _say_late(self, outage: bool) -> None:
+        for session in self._sessions.values():
+            if not session.busy:  # else the neighbour sees a message come
+                word = pack_bytes(session.run, self._me, Kind.OUTAGE if outage else Kind.WAITING, b"")
+                self._near.later(session.say(lambda word=word: word))  # type: ignore[misc]
+
+    def _pass_time(self, seconds: float) -> bool:
+        """Some time has passed; returns whether the neighbour that is waited for has no connection."""
+        self._near.pass_time(seconds)
+        waiting_for = self._sessions.get(self._clock.party)
+        return waiting_for is not None and not waiting_for.live
 
     async def _write(self, messages: Mapping[int, bytes]) -> None:
-        saying = self._saying
-        if saying is not None and saying is not asyncio.current_task():
-            self._saying = None
-            await asyncio.wait([saying])  # a stream takes one message at a time
         for party, message in messages.items():
-            try:
-                await self._streams[party].write(message)
-                self.bytes_sent += len(message)
-            except self._breaks:
-                # A neighbour that has gone is noticed when it is read from, where it may have left its reason.
-                continue
+            await self._sessions[party].send(message)
+            self._bytes_sent += len(message)
 
     def close(self, error: BaseException | None = None) -> None:
         """Tell the neighbours that and why this party ends; without an error, wait for them to end as well."""
@@ -257,24 +212,33 @@ class GrpcLink:
 
     async def _close(self, error: BaseException | None) -> None:
         last = farewell_of(error, self._layout.parties[self._me][0], self._round).pack()
-        words = {q: pack_bytes(self._runs[q], self._me, Kind.BYE, last) for q in self._streams if q in self._runs}
+        times, near = self._job.times, self._near
+        near.closing = error is not None
+        left = [s for s in self._sessions.values() if s.run and s.failure is None and (error is None or s.live)]
+        for session in left:
+            session.last_word = pack_bytes(session.run, self._me, Kind.BYE, last)
+        # Whoever has finished stays until its neighbours have too: they may need its last message once more.
+        seconds = _FAREWELL_SECONDS if error is not None else times.outage + times.patience + _GRACE_SECONDS
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
-                await self._write(words)
-                # A stream stays open until the other end has said farewell too: closed earlier, it may drop ours.
-                await asyncio.gather(*(self._last_word(q) for q in words))
-        grace = 0.0 if error is None else _GRACE_SECONDS
-        ends = [dialler.close(grace) for dialler in self._diallers.values()]
-        await asyncio.gather(*ends, *([self._acceptor.close(grace)] if self._acceptor else []))
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(self._part(session) for session in left))
+        near.closing = True
+        await near.close(_GRACE_SECONDS)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _last_word(self, party: int) -> None:
-        with contextlib.suppress(PeerLost):
-            while not is_farewell(await read_message(self._streams[party], self._layout.title(party))):
+    async def _part(self, session: Session) -> None:
+        """Say the last word, and stay until the other's has come: a stream that is closed earlier may drop ours."""
+        await session.say(lambda: session.last_word)
+        if self._torn:
+            await asyncio.sleep(_GRACE_SECONDS)
+            return
+        with contextlib.suppress(LinkError):
+            while not is_farewell(await session.read()):
                 continue
+            await self._near.leave(session)
 
 
 def _identity(job: Job, me: int, key: Path | None, neighbours: list[int]) -> Identity:

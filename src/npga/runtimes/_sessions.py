@@ -1,0 +1,282 @@
+"""What passes between a party and one neighbour, over as many connections as it takes, and how long one waits for it.
+
+A connection may be cut, stall or be half closed; the conversation goes on over the next one. Rounds keep two neighbours
+together: who waits for message k of the other has sent its own k, so the other has received at least k - 2 of them. The
+last two messages are therefore kept, each hello says how many have been received, and what is missing is sent again.
+Nothing is lost, nothing comes twice, and the numbers are those of a run without a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
+from npga.runtimes._streams import Stream, breaks, ending, import_grpc
+from npga.runtimes._wire import is_farewell
+
+_KEPT = 2
+_LOOKS = 10
+_LONGEST_TICK = 0.5
+_LEAST_WORD_SECONDS = 0.25
+
+
+class Session:
+    """The conversation with one neighbour.
+
+    Parameters
+    ----------
+    party, peer
+        Its number, and what messages call it.
+    outage
+        Seconds that it may be without a connection between two messages; 0: it is lost when its connection is.
+    broken
+        Called when the connection is no longer there.
+    """
+
+    def __init__(self, party: int, peer: Peer, outage: float, broken: Callable[[Session], None]) -> None:
+        self.party, self.peer, self._outage, self._broken = party, peer, outage, broken
+        self.stream: Any = None
+        self.run, self.nonce = 0, ""
+        self.sent = self.received = 0
+        self.reason = "it has not come"
+        self.last_word = b""
+        self.failure: LinkError | None = None
+        self._kept: deque[bytes] = deque(maxlen=_KEPT)
+        self._turn = asyncio.Lock()  # a stream takes one message at a time
+        self._change = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._talk = 0
+        self._down = 0.0
+        self._eof, self._breaks = import_grpc().aio.EOF, breaks()
+        self._ends: tuple[type[BaseException], ...] = (asyncio.CancelledError, *self._breaks)
+
+    async def read(self) -> bytes:
+        """The next message, however many connections it takes; PeerLost when there will be none."""
+        while True:
+            stream, talk = self.stream, self._talk
+            if stream is None:
+                await self._connected()
+                continue
+            try:
+                message = await stream.read()
+            except self._ends as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise  # this task was cancelled, not the call that it reads from
+                reason = await ending(stream, error)
+            else:
+                if message is not self._eof:
+                    found: bytes = message
+                    if talk == self._talk or is_farewell(found):
+                        return found
+                    continue  # the neighbour has been told that this one has not come, and sends it again
+                reason = await ending(stream)
+            self.broke(stream, reason)
+
+    async def _connected(self) -> None:
+        if self.failure is None:
+            await self._change.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def took(self) -> None:
+        """A message has come and is the one that was due."""
+        self.received += 1
+        self._down = 0.0
+
+    async def send(self, message: bytes) -> None:
+        """Send a message of a round now, or over the next connection."""
+        async with self._turn:
+            self.sent += 1
+            self._kept.append(message)
+            await self._write(message)
+
+    async def say(self, word: Callable[[], bytes]) -> None:
+        """Send a word that is not part of a round, made when its turn has come; it may be lost."""
+        async with self._turn:
+            await self._write(word())
+
+    async def _write(self, message: bytes) -> None:
+        if self.stream is not None:
+            with contextlib.suppress(*self._breaks):  # noticed when it is read from, where it may have left its reason
+                await self.stream.write(message)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written just now: the neighbour sees it come."""
+        return self._turn.locked()
+
+    @property
+    def live(self) -> bool:
+        """Whether there is a connection, as far as this end knows."""
+        return self.stream is not None and not self._gone.is_set()
+
+    @property
+    def begun(self) -> bool:
+        """Whether messages of a round have passed: then only the same process can go on with it."""
+        return self.sent > 0 or self.received > 0
+
+    def detach(self) -> int:
+        """Give up the connection for a new one; returns how many messages have come, to be told the neighbour."""
+        self._talk += 1
+        self.stream = None
+        self._change.clear()
+        self._gone.set()
+        return self.received
+
+    async def attach(self, stream: Any, theirs: int, first: Callable[[], bytes]) -> asyncio.Event:
+        """Go on over a new connection: a first word, then what the neighbour, who has received `theirs`, has missed.
+
+        Returns what is set when this connection is over or has been replaced.
+        """
+        self._gone.set()
+        self._gone = gone = asyncio.Event()
+        async with self._turn:
+            missed = self.sent - theirs
+            if not 0 <= missed <= len(self._kept):
+                self.fail(BadMessage(self.peer, f"it says that {theirs} messages have come; {self.sent} were sent"))
+            if self._gone is not gone or self.failure is not None:
+                gone.set()
+                return gone
+            self.stream = stream  # it is read from while it is written to: messages may be longer than its window
+            self._change.set()
+            stream.add_done_callback(lambda _: self.ended(stream))
+            for message in (first(), *list(self._kept)[len(self._kept) - missed :], self.last_word):
+                if message:
+                    await self._write(message)
+        if stream.done():
+            self.ended(stream)
+        return gone
+
+    def ended(self, stream: Stream) -> None:
+        """A connection has ended; what it brought before can still be read."""
+        if stream is self.stream:
+            self._gone.set()
+            self._broken(self)
+
+    def broke(self, stream: Stream, reason: str) -> None:
+        """A connection has nothing more to give."""
+        if stream is not self.stream:
+            return
+        self.stream, self.reason = None, reason
+        self._change.clear()
+        self._gone.set()
+        if self._outage == 0.0:
+            self.fail(PeerLost(self.peer, reason))
+        self._broken(self)
+
+    def fail(self, error: LinkError) -> None:
+        """Whoever waits for this neighbour is told so."""
+        self.failure, self.stream = self.failure or error, None
+        self._gone.set()
+        self._change.set()
+
+    def pass_time(self, seconds: float) -> None:
+        """So much time has passed; without a connection it counts."""
+        if self.stream is None and self.failure is None and self.begun:
+            self._down += seconds
+            if self._down > self._outage:
+                words = f"no connection for {self._outage:g} s, the outage that job.toml allows ({self.reason})"
+                self.fail(PeerLost(self.peer, words))
+
+
+class Stopwatch:
+    """How long a party has been waiting: one timer for the whole run instead of one for each round.
+
+    It cancels the task that waits when its time is over, and sets `expired`. Whoever waits longer than its patience
+    says so to its neighbours, once. A party that hears this from the one it waits for extends its own wait and leaves
+    the naming to that one; so the one that is named in the end is the one that is silent. While the one it waits for
+    has no connection the time does not count, and the others are told so again and again, for no longer than an
+    outage may be. Time in which this process itself stood still does not count either.
+
+    Parameters
+    ----------
+    loop
+        The event loop; it need not run all the time.
+    patience, grace, outage
+        Seconds until `late` is called, from then until the end, and for which a connection may be missing.
+    late
+        Called once in each wait that outlasts the patience, with False; and with True while an outage lasts.
+    passed
+        Called with the seconds since the last look; returns whether the one that is waited for has no connection.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        patience: float,
+        grace: float,
+        outage: float,
+        late: Callable[[bool], None],
+        passed: Callable[[float], bool],
+    ) -> None:
+        self._loop, self.patience, self.grace, self._late, self._passed = loop, patience, grace, late, passed
+        self._most = outage + 2 * (patience + grace)
+        self._tick = min(patience / _LOOKS, _LONGEST_TICK)
+        self._every = max(patience / 4, _LEAST_WORD_SECONDS)
+        self._task: asyncio.Task[object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = self._outage = self._down = False
+        self._begun = self._from = self._until = self._looked = self._said = 0.0
+        self.expired = False
+        self.party = -1
+
+    def start(self) -> None:
+        """The running task begins to wait."""
+        self._task, self._told, self._outage = asyncio.current_task(), False, False
+        self._begun = self._from = self._loop.time()
+        self._until = self._from + self.patience + self.grace
+        self.tend()
+
+    def tend(self) -> None:
+        """See to it that time is looked at."""
+        self._looked = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._tick, self._look)
+
+    def extend(self, outage: bool) -> None:
+        """The one it waits for is alive and waits as well; that is bounded in each wait, so nobody waits for ever."""
+        if outage:
+            self._outage = True
+            limit = self._begun + self._most
+            self._until = max(self._until, min(self._loop.time() + self.patience + self.grace, limit))
+            self._say_outage()
+        else:
+            self._until = max(self._until, self._from + 2 * (self.patience + self.grace))
+
+    def stop(self) -> None:
+        """The wait is over."""
+        self._task = None
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(self._tick, self._look)
+        now = self._loop.time()
+        elapsed = min(now - self._looked, 2 * self._tick)
+        stood_still = now - self._looked - elapsed
+        self._looked = now
+        down = self._passed(elapsed)
+        if self._task is None:
+            return
+        aside = stood_still + (elapsed if down else 0.0)
+        self._begun, self._from, self._until = self._begun + stood_still, self._from + aside, self._until + aside
+        if self._down and not down:  # it is back, and has the time that is left to send
+            self._until = max(self._until, min(now + self.patience + self.grace, self._begun + self._most))
+        self._down = down
+        if now > self._until:
+            self.expired = True
+            self._task.cancel()
+        elif (down or self._outage) and now > self._begun + self.patience / 2:
+            self._say_outage()
+        elif now > self._from + self.patience and not self._told:
+            self._told = True
+            self._late(False)
+
+    def _say_outage(self) -> None:
+        now = self._loop.time()
+        if now > self._said + self._every:
+            self._said = now
+            self._late(True)

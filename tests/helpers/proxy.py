@@ -1,0 +1,108 @@
+"""A TCP proxy between two parties that cuts, stalls, half closes or delays what passes through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+
+
+class Proxy:
+    """Listens on `front`, forwards to `back`; its faults may be called from any thread.
+
+    Parameters
+    ----------
+    front, back
+        Addresses "host:port".
+    """
+
+    def __init__(self, front: str, back: str) -> None:
+        self._front, self._back = front, back
+        self._pairs: list[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = []
+        self._uninformed: set[asyncio.StreamWriter] = set()
+        self._flowing, self._refusing, self._delay = asyncio.Event(), False, 0.0
+        self._flowing.set()
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.connections = 0
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        host, port = self._front.rsplit(":", 1)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, host, int(port)))
+        self._ready.set()
+        self._loop.run_forever()
+        server.close()
+        for writer in {*self._uninformed, *(end for pair in self._pairs for end in pair)}:
+            writer.transport.abort()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._back.rsplit(":", 1)
+        try:
+            if self._refusing:
+                raise ConnectionError
+            other, onward = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.transport.abort()
+            return
+        self.connections += 1
+        self._pairs.append((writer, onward))
+        await asyncio.gather(self._pump(reader, onward), self._pump(other, writer))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(65536):
+                if self._delay:
+                    await asyncio.sleep(self._delay)
+                await self._flowing.wait()
+                writer.write(chunk)
+                await writer.drain()
+        if writer not in self._uninformed:
+            writer.transport.abort()
+
+    def _do(self, what, *arguments) -> None:
+        self._loop.call_soon_threadsafe(what, *arguments)
+
+    def cut(self) -> None:
+        """Both ends of every connection are reset."""
+        self._do(self._abort, (0, 1))
+
+    def half_close(self, end: int = 0) -> None:
+        """The dialling (0) or the accepting (1) end is reset; the other is told nothing, and hears nothing more."""
+        self._do(self._abort, (end,))
+
+    def _abort(self, ends) -> None:
+        for pair in self._pairs:
+            self._uninformed.update(pair[end] for end in {0, 1} - set(ends))
+            for end in ends:
+                pair[end].transport.abort()
+        self._pairs = []
+
+    def stall(self) -> None:
+        """Nothing passes any more, and nobody is told."""
+        self._do(self._flowing.clear)
+
+    def flow(self) -> None:
+        """What was held up passes."""
+        self._do(self._flowing.set)
+
+    def refuse(self, refusing: bool = True) -> None:
+        """New connections are reset at once."""
+        self._refusing = refusing
+
+    def delay(self, seconds: float) -> None:
+        """Every piece takes so much longer."""
+        self._delay = seconds
