@@ -21,7 +21,7 @@ from npga.solver import State
 @pytest.mark.parametrize("version", ["diging"])
 def test_kill_one_of_thirteen_and_resume(tmp_path, version):
     path, problem, network, chosen, steps = make_job(
-        tmp_path, 13, 5, version, keys=True, max_iters=150, checkpoint_rounds=20
+        tmp_path, 13, 5, version, keys=True, outage=0.0, max_iters=150, checkpoint_rounds=20
     )
     out, at = tmp_path / "out", random.Random(version).randrange(60, 280)
     villain = start_hostile(path, 7, out, "--fault", "kill", "--at", at)
@@ -39,7 +39,7 @@ def test_kill_one_of_thirteen_and_resume(tmp_path, version):
 
 
 def test_a_stopping_run_resumes_to_the_same_end(tmp_path):
-    path, *_ = make_job(tmp_path, 3, 4, "nids", keys=True, tol=1e-9, check_every=30, checkpoint_rounds=40)
+    path, *_ = make_job(tmp_path, 3, 4, "nids", keys=True, tol=1e-9, check_every=30, checkpoint_rounds=40, outage=0.0)
     villain = start_hostile(path, 0, tmp_path / "out", "--fault", "kill", "--at", 130)
     finish([start_party(path, k, tmp_path / "out") for k in (1, 2)], 40)
     finish([villain], 10)
