@@ -45,6 +45,8 @@ _FIRST, _REPEATED = 250, 3
 _MOVING = 0.1
 # Lengths of the long steps, in units of the point.
 _FAR, _FARTHER = 1e6, 1e8
+# A proximal step that is short in all units.
+_SHORT = 1e-100
 # Where the slope along d is looked at, in units of the point.
 _NEARBY, _REMOTE = 10.0, 1e4
 # Names in a message.
@@ -137,8 +139,9 @@ def find_obstacle(problem: Problem, before: Pair, after: Pair) -> Obstacle | Non
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = None
         if _moving(y, lam):
-            found = _separated(problem, x, _heard(y, np.abs(y).max()))
-            found = found or _separated(problem, x, np.where(np.abs(y) > _ROUGH * np.abs(y).max(), y, 0.0))
+            work = np.abs(y) * _row_sizes(problem, x)  # in units of cost, whatever those of the rows
+            for least in (_NOISE, _ROUGH):
+                found = found or _separated(problem, x, np.where(work >= least * work.max(), y, 0.0))
         return found or (_falling(problem, x, d) if _moving(d, x) else None)
 
 
@@ -157,11 +160,12 @@ def _heard(values: Array, scale: Array | float) -> Array:
 def _separated(problem: Problem, x: Array, y: Array) -> Obstacle | None:
     """Whether y, the change of lam, separates what the agents can reach from what h allows."""
     y = y / np.abs(y).max()
-    scale = np.repeat(problem.A.norms * _norm(y), problem.sizes)
-    pull = _heard(problem.A.adjoint(np.broadcast_to(y, (problem.n, problem.p))), scale)
-    least = _extreme(problem.g, x, -pull, problem.sizes)
+    pull = problem.A.adjoint(np.broadcast_to(y, (problem.n, problem.p)))
+    apart = [1 if agent.g.is_separable or agent.g.is_zero else 0 for agent in problem.agents]
+    groups = np.concatenate([[1] * size if one else [size] for one, size in zip(apart, problem.sizes, strict=True)])
+    least = _extreme(problem.g, x, -pull, groups, _NOISE * _largest_pulls(problem, y))
     z = problem.A.apply(x).sum(axis=0)
-    most = _extreme(problem.h, z, y, np.array([problem.p]))
+    most = _extreme(problem.h, z, y, np.diff(problem.units.bounds), np.zeros(problem.p))
     if least is None or most is None:
         return None
     terms = problem.A.apply(least)
@@ -171,7 +175,7 @@ def _separated(problem: Problem, x: Array, y: Array) -> Obstacle | None:
         size = _norm(y) * (_norm(terms) + _norm(most) + _norm(z))
     else:
         size = float(np.abs(y) @ (np.abs(terms).sum(axis=0) + np.abs(most)))
-    rows, agents = _where(y), _agents_in_rows(problem, y)
+    rows, agents = _nonzero(y), _agents_in_rows(problem, y)
     if gap > _NOISE * size:
         return Obstacle(Status.INFEASIBLE, y, rows, agents, _infeasible_text(problem, y, agents, gap))
     if is_curved and gap > -_NOISE * size:
@@ -179,14 +183,27 @@ def _separated(problem: Problem, x: Array, y: Array) -> Obstacle | None:
     return None
 
 
-def _extreme(function: Function, point: Array, along: Array, sizes: Array) -> Array | None:
-    """The point of the domain that is furthest along a direction, block by block; None where there is none."""
+def _row_sizes(problem: Problem, x: Array) -> Array:
+    """What the single terms of a row add up to at x, with where h would have it; one for rows that h ties."""
+    terms, units = problem.A.apply(x), problem.units
+    sizes = np.abs(terms).sum(axis=0) + np.abs(_into_domain(problem.h, terms.sum(axis=0)))
+    return np.repeat(units.of_rows(sizes), np.diff(units.bounds))
+
+
+def _extreme(function: Function, point: Array, along: Array, sizes: Array, noise: Array) -> Array | None:
+    """The point of the domain that is furthest along a direction, group by group; None where there is none.
+
+    A group that has no end and is pulled by no more than noise stays where it is.
+    """
     lengths, reach = _block_norms(along, sizes), np.maximum(_block_norms(point, sizes), 1e-6 * _norm(point))
     reach = np.where(reach > 0.0, reach, 1.0)
     unit = np.repeat(np.divide(reach, lengths, out=np.zeros_like(reach), where=lengths > 0.0), sizes)
-    far, farther = (function.prox(point + length * unit * along, 1.0) for length in (_FAR, _FARTHER))
-    gain, scale = float(along @ (farther - far)), _norm(along) * (_norm(far) + _norm(point))
-    return far if gain <= _NOISE * scale else None
+    far, farther = (_into_domain(function, point + length * unit * along) for length in (_FAR, _FARTHER))
+    gain = np.add.reduceat(along * (farther - far), np.cumsum(sizes) - sizes)
+    has_end = gain <= _NOISE * lengths * (_block_norms(far, sizes) + _block_norms(point, sizes))
+    if not (has_end | (lengths <= _block_norms(noise, sizes))).all():
+        return None
+    return np.where(np.repeat(has_end, sizes), far, point)
 
 
 def _is_curved(function: Function) -> bool:
@@ -204,7 +221,7 @@ def _falling(problem: Problem, x: Array, moved: Array) -> Obstacle | None:
     d = _heard(moved, np.abs(moved).max())
     d = d * (size / _norm(d))
     # Stays in dom g: what does not go on at a hundred times the distance has met a bound.
-    far, farther = ((problem.g.prox(x + length * d, 1.0) - x) / length for length in (_FAR, _FARTHER))
+    far, farther = ((_into_domain(problem.g, x + length * d) - x) / length for length in (_FAR, _FARTHER))
     d = np.where(np.abs(farther) > 0.5 * np.abs(far), farther, 0.0)
     if not d.any():
         return None
@@ -242,19 +259,29 @@ def _value(problem: Problem, x: Array, d: Array, length: float) -> float | None:
     return total if np.isfinite(total) else None
 
 
+def _largest_pulls(problem: Problem, y: Array) -> Array:
+    """sum_k |a_kj| |y_k| for every coordinate j: what A^T y is made of, however much of it cancels."""
+    own = zip(problem.A.blocks, problem.A.norms, problem.sizes, strict=True)
+    return np.concatenate(
+        [abs(block).T @ np.abs(y) if _is_known(block) else np.full(size, norm * _norm(y)) for block, norm, size in own]
+    )
+
+
+def _is_known(block: Any) -> bool:
+    return isinstance(block, np.ndarray) or sparse.issparse(block)
+
+
 def _largest_sums(problem: Problem, d: Array) -> Array:
     """sum_i |A_i| |d_i|, entry by entry: what sum_i A_i d_i is made of, however much of it cancels."""
     total = np.zeros(problem.p)
     for block, part, norm in zip(problem.A.blocks, problem.split(d), problem.A.norms, strict=True):
-        known = isinstance(block, np.ndarray) or sparse.issparse(block)
-        total += abs(block) @ np.abs(part) if known else norm * _norm(part)
+        total += abs(block) @ np.abs(part) if _is_known(block) else norm * _norm(part)
     return total
 
 
 def _into_domain(function: Function, point: Array) -> Array:
     """The nearest point of the domain: that of a proximal step which is too short for the values to matter."""
-    size = float(np.abs(point).max(initial=0.0)) or 1.0
-    return function.prox(point, 1e-12 * size)
+    return function.prox(point, _SHORT)
 
 
 def _fades(problem: Problem, x: Array, d: Array) -> bool:
@@ -284,10 +311,13 @@ def _where(values: Array) -> tuple[int, ...]:
     return tuple(int(k) for k in np.flatnonzero(np.abs(values) > _NOISE * np.abs(values).max(initial=0.0)))
 
 
+def _nonzero(values: Array) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(values).tolist())
+
+
 def _agents_in_rows(problem: Problem, y: Array) -> tuple[int, ...]:
     """Agents with variables that enter a row of y."""
-    pull = np.abs(problem.A.adjoint(np.broadcast_to(y, (problem.n, problem.p))))
-    return tuple(int(i) for i in np.flatnonzero(_block_norms(pull, problem.sizes) > 0.0))
+    return _nonzero(_block_norms(_largest_pulls(problem, y), problem.sizes))
 
 
 def _listed(noun: str, names: Iterable[Any]) -> str:
@@ -297,17 +327,17 @@ def _listed(noun: str, names: Iterable[Any]) -> str:
 
 
 def _infeasible_text(problem: Problem, y: Array, agents: tuple[int, ...], gap: float) -> str:
-    weights = "" if len(_where(y)) == 1 else ", weighted by result.obstacle.direction,"
+    weights = "" if len(_nonzero(y)) == 1 else ", weighted by result.obstacle.direction,"
     limits = f" with the limits of {_listed('agent', agents)}" if not problem.g.is_zero and agents else ""
     return (
-        f"No point satisfies the coupling: {_listed('row', _where(y))} of sum_i A_i x_i{weights} cannot come "
+        f"No point satisfies the coupling: {_listed('row', _nonzero(y))} of sum_i A_i x_i{weights} cannot come "
         f"closer than {gap:.3g} to what h allows{limits}: loosen one of them."
     )
 
 
 def _touching_text(y: Array) -> str:
     return (
-        f"The coupling {_listed('row', _where(y))} can be met in one touching point only, so that no multiplier is "
+        f"The coupling {_listed('row', _nonzero(y))} can be met in one touching point only, so that no multiplier is "
         "large enough and lam grows without end: loosen the constraint a little."
     )
 
