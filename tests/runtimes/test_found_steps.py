@@ -204,6 +204,11 @@ def test_what_a_job_may_say_of_steps(tmp_path):
         read_job(path)
     path.write_text(text + "\n[steps]\ncertified = true\n")
     assert read_job(path).certified
+    numbers = text.replace("[version]", "[problem2]").split("[problem2]")
+    path.write_text(numbers[0] + "[steps]\nalpha = 1.0\nbeta = 1.0\n" + "[stop]" + text.split("[stop]")[1])
+    with pytest.raises(InputError, match=r"expected \[version\] as well"):
+        read_job(path)
+    path.write_text(text + "\n[steps]\ncertified = true\n")
     assert read_job(path).digest != job.digest
 
 
@@ -233,7 +238,7 @@ def test_where_no_steps_help_the_run_says_so(tmp_path):
         return chosen
 
     party._found._one.choose_leg = choose
-    with pytest.raises(Diverged):
+    with pytest.raises(Diverged, match="whatever the steps"):
         party.run()
     states = party._own_states()
     assert all(isinstance(state, AdaptiveState) for state in states.values())

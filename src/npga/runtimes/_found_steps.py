@@ -35,6 +35,17 @@ Inboxes = Mapping[int, Mapping[int, Array]]
 _BELOW, _HALF = 0.99, 0.5
 
 
+class NoStepsHelp(Diverged):
+    """The iterates grow, however small the steps."""
+
+    def __init__(self, agent: int) -> None:
+        super().__init__(agent)
+        self.args = (
+            "the iterates grow whatever the steps: check that gradients are finite and that their L holds "
+            "(npga.functions.check), and that the problem has a solution",
+        )
+
+
 class Tree:
     """A tree of shortest ways from an agent in the middle of the network to all others.
 
@@ -161,8 +172,8 @@ class FoundSteps:
             return begun != iteration
         return begun == iteration - 1 > 0 and begun % every == 0
 
-    def step(self, advance: Callable[[], Inboxes], is_last: bool) -> None:
-        """One iteration: the next of a leg, or the one that is tried between two legs.
+    def step(self, advance: Callable[[], Inboxes], is_last: bool) -> bool:
+        """One iteration: the next of a leg, or the one that is tried between two legs; whether a leg has begun.
 
         Parameters
         ----------
@@ -171,13 +182,15 @@ class FoundSteps:
         is_last
             Whether the run ends with it; then nothing is tried any more.
         """
+        begun = self._one.begun
         while self._one.is_over and not is_last:
             if self._turn(advance):
-                return
+                return True
         before = {i: agent.local.state for i, agent in self.agents.items()}
         heard = advance()
         for i, agent in self.agents.items():
             agent.observe(before[i], heard[i])
+        return begun != self._one.begun
 
     def _turn(self, advance: Callable[[], Inboxes]) -> bool:
         """Decide what follows after a leg; whether that took an iteration."""
@@ -185,7 +198,7 @@ class FoundSteps:
         parts = {i: agent.leg_part() for i, agent in agents.items()}
         chosen = self._council.decide(parts, one.choose_leg, one.choice_size)
         if one.gives_up(chosen):
-            raise Diverged(next(iter(agents)))
+            raise NoStepsHelp(next(iter(agents)))
         if one.retreats_at(chosen):
             for agent in agents.values():
                 agent.retreat(chosen)

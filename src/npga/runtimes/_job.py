@@ -30,6 +30,7 @@ from npga.runtimes._data_files import (
 from npga.runtimes._job_file import (
     DEFAULT_PORT,
     FORMAT,
+    JobTables,
     NetworkTable,
     PartyTable,
     Patience,
@@ -187,14 +188,7 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
     tables, base = read_tables(path), path.parent
     with in_table(path, "network"):
         network = _network(tables.network)
-    with in_table(path, "version"):
-        version = _version(tables.version)
-    certified = tables.steps is not None and bool(tables.steps.certified)
-    with in_table(path, "steps"):
-        steps = None if tables.steps is None else _steps(tables.steps, version, network, base)
-    if steps is None:
-        with in_table(path, "version"):
-            version = version_without_steps(network, version if tables.version.c else tables.version.name)
+    version, steps = _version_and_steps(tables, network, path)
     dtype = np.dtype(tables.problem.dtype)
     with in_table(path, "problem"):
         h = _coupling(tables.problem, base, trust_code).astype(dtype)
@@ -204,7 +198,7 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
     job = Job(
         path=path, name=tables.name or path.parent.name, network=network, version=version, steps=steps, h=h,
         p=tables.problem.p, dtype=dtype, stop=tables.stop, times=tables.run, agents=tables.problem.agents,
-        parties=parties, trust_code=trust_code, certified=certified,
+        parties=parties, trust_code=trust_code, certified=tables.steps is not None and steps is None,
     )  # fmt: skip
     rounds, diameter = job.times.checkpoint_rounds, network.diameter
     if 0 < rounds <= diameter:
@@ -257,6 +251,21 @@ def _network(table: NetworkTable) -> Network:
         W[i, j] = W[j, i] = weight
     W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
     return Network.from_edges(edges, size, mixing=W)
+
+
+def _version_and_steps(tables: JobTables, network: Network, path: Path) -> tuple[Version, Steps | None]:
+    """What runs, and with which steps; None where the parties find them."""
+    table = tables.version
+    with in_table(path, "version"):
+        version = find_version("nids") if table is None else _version(table)
+    with in_table(path, "steps"):
+        steps = None if tables.steps is None else _steps(tables.steps, version, network, path.parent)
+        if steps is not None and table is None:
+            raise InputError("steps belong to a version; expected [version] as well")
+    if steps is None:
+        with in_table(path, "version"):
+            version = version_without_steps(network, version if table is not None and table.c else version.name)
+    return version, steps
 
 
 def _version(table: VersionTable) -> Version:

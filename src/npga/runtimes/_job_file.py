@@ -131,7 +131,7 @@ class JobTables(_Table):
 
     problem: ProblemTable
     network: NetworkTable
-    version: VersionTable = VersionTable(name="nids")
+    version: VersionTable | None = None
     steps: StepsTable | None = None
     format: int = FORMAT
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = None

@@ -248,8 +248,7 @@ class Party:
     def _step(self, is_last: bool) -> None:
         if self._found is None:
             self._advance()
-        else:
-            self._found.step(self._advance, is_last)
+        elif self._found.step(self._advance, is_last):
             self._show_steps()
 
     def _advance(self) -> Mapping[int, Mapping[int, Array]]:

@@ -100,16 +100,16 @@ class AdaptiveAgent:
         """Begin a leg at the present place."""
         self._curvature, self._samples, self._begun = self._seen, (), (x, lam, zeta)
         self._marks = leg_marks(int(self._place[0]))
-        self.local.restart(self.steps, x, lam, zeta)
+        self.local.restart(self._tied(), x, lam, zeta)
+
+    def _tied(self) -> Steps:
+        alpha = tied_alpha(self._curvature, self._norms, self._place[2], self._place[3])
+        return Steps(float(alpha[0]), float(self._place[2]), GAMMA, THETA)
 
     @property
     def steps(self) -> Steps:
         """The steps of the present leg, with its own alpha."""
-        return Steps(float(self._alpha[0]), float(self._place[2]), GAMMA, THETA)
-
-    @property
-    def _alpha(self) -> Array:
-        return tied_alpha(self._curvature, self._norms, self._place[2], self._place[3])
+        return self.local.steps
 
     # -------------------------------------------------------------- a leg
 
@@ -153,7 +153,7 @@ class AdaptiveAgent:
         """Its part of the sums that decide when a leg is over."""
         with np.errstate(over="ignore", invalid="ignore"):
             taken, place = self._taken(), self._place
-            sums = leg_sums(self._begun[:2], taken, self._marks, self._alpha[0], self._norms[0], place[2])
+            sums = leg_sums(self._begun[:2], taken, self._marks, self.steps.alpha, self._norms[0], place[2])
         steeper = float((self._seen > 2.0 * self._curvature).any())
         return _finite([sums.dual, sums.primal, steeper, *sums.gram[np.triu_indices(len(taken))]])
 
@@ -215,7 +215,7 @@ class AdaptiveAgent:
     def try_part(self, before: State, inbox: Mapping[int, Array]) -> Array:
         """Its part of r^2 of the iteration that was tried."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return _finite(move_products([self._sample(before, inbox)], self._alpha[0], self._place[2])[0])
+            return _finite(move_products([self._sample(before, inbox)], self.steps.alpha, self._place[2])[0])
 
     def choose_try(self, chosen: Array, total: Array) -> Array:
         """1 if the run goes on from what was tried, else 0."""
@@ -258,7 +258,7 @@ class AdaptiveAgent:
         self._begun, self._samples, self._place = state.begun, state.samples, state.place
         self._curvature, self._seen, self._history = state.curvature, state.seen, state.history
         self._marks = leg_marks(int(self._place[0]))
-        self.local.restart(self.steps, state.x, state.lam, np.zeros_like(state.lam))
+        self.local.steps = self._tied()
         self.local.state = State(**{item.name: getattr(state, item.name) for item in fields(State)})
 
 
