@@ -20,7 +20,7 @@ RANKS = [
     {"steps", "files", "extras"},
     {"functions", "networks", "pages"},
     {"problem"},
-    {"theory", "solver"},
+    {"theory", "solver", "power"},
     {"tuning"},
     {"runtimes"},
     {"experiments"},

@@ -16,7 +16,19 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString
 
 # In reading order; errors and steps are modules, the others packages.
-ROOMS = ("functions", "networks", "problem", "theory", "solver", "tuning", "runtimes", "experiments", "pages", "errors")
+ROOMS = (
+    "functions",
+    "networks",
+    "problem",
+    "theory",
+    "solver",
+    "tuning",
+    "runtimes",
+    "experiments",
+    "pages",
+    "power",
+    "errors",
+)
 
 
 def public_names() -> dict[str, dict[str, Any]]:

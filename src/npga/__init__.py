@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npga import errors, experiments, functions, networks, pages, problem, runtimes, solver, theory, tuning
+    from npga import errors, experiments, functions, networks, pages, power, problem, runtimes, solver, theory, tuning
     from npga.networks import Network, Version, version, versions
     from npga.problem import Agent, ConsensusProblem, Problem
     from npga.solver import Result, Status, Trace, methods, reference
@@ -37,6 +37,7 @@ _ROOMS = (
     "functions",
     "networks",
     "pages",
+    "power",
     "problem",
     "runtimes",
     "solver",
@@ -68,6 +69,7 @@ __all__ = [
     "methods",
     "networks",
     "pages",
+    "power",
     "problem",
     "reference",
     "runtimes",
