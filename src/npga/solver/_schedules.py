@@ -35,7 +35,7 @@ _DUAL_BYTES = 1 << 22
 _THREAD_BYTES = 1 << 21
 _PANEL_ROWS = (32, 1024)
 # Long enough for the prefetcher: a column's piece of a panel, and the bytes of an agent's rows in one.
-_COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 16
+_COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 15
 # The largest panel whose second reading still comes from a cache, be it the last one.
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.

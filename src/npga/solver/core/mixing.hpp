@@ -4,11 +4,11 @@
 
 namespace npga {
 
-// out = (K u)_i on m columns; u points to the first of them in the row of agent 0, and rows are `width` apart.
+// out += factor (K u)_i on m columns; u points to the first of them in the row of agent 0, and rows are `width` apart.
 //
 // Written with differences, the sum is exactly zero on agents that agree, so that rounding does not accumulate over
 // iterations as it would in a product with I - W. The sums of several columns stay in registers for all neighbours.
-template <class T> inline void differences(const Plan<T>& plan, Int i, const T* u, Int width, Int m, T* out) {
+template <class T> inline void add_differences(const Plan<T>& plan, T factor, Int i, const T* u, Int width, Int m, T* out) {
     const T* own = u + i * width;
     const Int* other = plan.neighbours + plan.links[i];
     const T* weight = plan.weights + plan.links[i];
@@ -23,18 +23,20 @@ template <class T> inline void differences(const Plan<T>& plan, Int i, const T* 
             s0 += w * (x0 - load(at)), s1 += w * (x1 - load(at + lanes));
             s2 += w * (x2 - load(at + 2 * lanes)), s3 += w * (x3 - load(at + 3 * lanes));
         }
-        store(out + j, s0), store(out + j + lanes, s1), store(out + j + 2 * lanes, s2), store(out + j + 3 * lanes, s3);
+        T* y = out + j;
+        store(y, load(y) + factor * s0), store(y + lanes, load(y + lanes) + factor * s1), y += 2 * lanes;
+        store(y, load(y) + factor * s2), store(y + lanes, load(y + lanes) + factor * s3);
     }
     for (; j + lanes <= m; j += lanes) {
         const Vector<T> x0 = load(own + j);
         Vector<T> s0 = {};
         for (Int k = 0; k < count; ++k) s0 += weight[k] * (x0 - load(u + other[k] * width + j));
-        store(out + j, s0);
+        store(out + j, load(out + j) + factor * s0);
     }
     for (; j < m; ++j) {
         T total = 0;
         for (Int k = 0; k < count; ++k) total += weight[k] * (own[j] - u[other[k] * width + j]);
-        out[j] = total;
+        out[j] += factor * total;
     }
 }
 
@@ -45,24 +47,25 @@ template <class T> inline void stage(const Plan<T>& plan, const Arrays<T>& now, 
     const T carry = round ? plan.carry[round] : T(0), scale = plan.scale[round];
     const T* source = now.source + at;
     T *left = now.rest_new + at, *change = now.change + at, *total = now.total + at;
-    differences(plan, i, round ? now.rest : now.source, plan.p, plan.p, left);
     if (round == 0) fill(plan.p, T(0), change), fill(plan.p, T(0), total);
+    for (Int j = 0; j < plan.p; ++j) change[j] *= carry;
+    add_differences(plan, scale, i, round ? now.rest : now.source, plan.p, plan.p, change);
 #pragma omp simd
     for (Int j = 0; j < plan.p; ++j) {
-        change[j] = carry * change[j] + scale * left[j];
         total[j] += change[j];
         left[j] = source[j] - total[j];
     }
 }
 
-// out = (K u)_i; where the degree is above 1 (P(K) u)_i, of which all rounds but the last are done.
-template <class T> inline void product(const Plan<T>& plan, const Arrays<T>& now, Int i, const T* u, T* out) {
-    if (plan.degree == 1) return differences(plan, i, u, plan.p, plan.p, out);
+// out += (K u)_i on the columns lo to hi of all rows; where the degree is above 1 (P(K) u)_i, of which all rounds but the
+// last are done.
+template <class T>
+inline void add_mixed(const Plan<T>& plan, const Arrays<T>& now, Int i, Int lo, Int hi, const T* u, T* out) {
+    const Int p = plan.p, at = i * p;
+    if (plan.degree == 1) return add_differences(plan, T(1), i, u + lo, p, hi - lo, out + at + lo);
     const T carry = plan.carry[plan.degree - 1], scale = plan.scale[plan.degree - 1];
-    const T *change = now.change + i * plan.p, *total = now.total + i * plan.p;
-    differences(plan, i, now.rest, plan.p, plan.p, out);
-#pragma omp simd
-    for (Int j = 0; j < plan.p; ++j) out[j] = total[j] + (carry * change[j] + scale * out[j]);
+    for (Int j = at + lo; j < at + hi; ++j) out[j] += now.total[j] + carry * now.change[j];
+    add_differences(plan, scale, i, now.rest + lo, p, hi - lo, out + at + lo);
 }
 
 // out += factor x

@@ -32,8 +32,8 @@ void correct_panel(const Plan<T>& plan, const Arrays<T>& now, Int lo, Int m, T* 
         for (Int i = 0; i < plan.n; ++i) {
             const Int at = i * plan.p + lo;
             T* own = reply + i * width;
-            if (power == r) fill(m, T(0), own);
-            else differences(plan, i, message, width, m, own);
+            fill(m, T(0), own);
+            if (power < r) add_differences(plan, T(1), i, message, width, m, own);
             add_message(plan, power, m, now.lam + at, now.lam_prev + at, power_of_v(plan, now, s) + at, own);
         }
         swap(message, reply);
@@ -41,18 +41,18 @@ void correct_panel(const Plan<T>& plan, const Arrays<T>& now, Int lo, Int m, T* 
     for (Int i = 0; i < plan.n; ++i) {
         const Int at = i * plan.p + lo;
         for (Int j = 1; j <= s; ++j) add(m, plan.b[j], power_of_v(plan, now, j) + at, now.u + at);
-        if (r == 0) continue;
-        differences(plan, i, message, width, m, reply + i * width);
-        add(m, T(1), reply + i * width, now.u + at);
+        if (r > 0) add_differences(plan, T(1), i, message, width, m, now.u + at);
     }
 }
 
 // K v, ..., K^s v, then lam+ = prox_{t h*}(D v); returns the sum of lam+ (finite or not).
 template <class T> double finish_panel(const Plan<T>& plan, const Arrays<T>& now, Int lo, Int m, T* mixed) {
     for (Int power = 1; power <= plan.kept_powers; ++power)
-        for (Int i = 0; i < plan.n; ++i)
-            differences(plan, i, power_of_v(plan, now, power - 1) + lo, plan.p, m,
-                        power_of_v(plan, now, power) + i * plan.p + lo);
+        for (Int i = 0; i < plan.n; ++i) {
+            T* own = power_of_v(plan, now, power) + i * plan.p + lo;
+            fill(m, T(0), own);
+            add_differences(plan, T(1), i, power_of_v(plan, now, power - 1) + lo, plan.p, m, own);
+        }
     T total = 0;
     for (Int i = 0; i < plan.n; ++i) {
         const Int at = i * plan.p + lo;
