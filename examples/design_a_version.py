@@ -64,8 +64,9 @@ for axis in (left, right):
 plt.show()
 
 # %%
-# **The numbers.** The solution from the linear equations :math:`x + A^T\lambda = c,\ Ax = b`; and the eigenvalues of
-# one iteration, written as a matrix from the equations of the paper, beside the slope of the run.
+# **The numbers.** The solution from the linear equations :math:`x + A^T\lambda = c,\ Ax = b`; and the largest
+# eigenvalue of one iteration, written as a matrix from the equations of the paper, beside the rate that the design
+# predicted, 0.67599. A run of some fifty iterations is still a little faster than that.
 
 A = np.hstack([block for block, _ in pairs])
 wishes = np.concatenate([wish for _, wish in pairs])
@@ -95,7 +96,8 @@ radius = values[values < 1 - 1e-9].max()  # the sum of z, which is zero, has the
 gap = found["designed"].trace.gap
 seen = (gap < 1e-4) & (gap > 1e-10)
 slope = float(np.exp(np.polyfit(np.flatnonzero(seen), np.log(gap[seen]), 1)[0]))
-print(f"largest difference from NumPy's solution {difference:.1e}; rate {slope:.3f}, NumPy's eigenvalue {radius:.3f}")
+print(f"largest difference from NumPy's solution {difference:.1e}; NumPy's eigenvalue {radius:.5f}, seen {slope:.3f}")
 assert difference < 1e-9
-assert abs(slope - radius) < 0.03
+assert abs(radius - 0.67599) < 1e-4
+assert slope < radius + 0.01
 assert found["designed"].iterations < min(run.iterations for name, run in found.items() if name != "designed")

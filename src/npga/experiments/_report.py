@@ -162,7 +162,7 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
         f"Theorems that the paper has in mind: {about['theorems']}.{some}",
         "## Tuned steps",
         f"Every version was tuned with the same method ({_tuner(runs)}) and budget on W and on W' = (I + W)/2 (DLM, "
-        "made of L, has no such choice); the faster one is shown. DCPA is one point of P2D2's grid (c = 1, theta = 1), "
+        "made of L, has no such choice); the faster one is shown. DCPA is the slice c = 1, theta = 1 of P2D2, "
         "so that P2D2 cannot lose to it except by the tuner's fault.",
         tuned_table(runs),
         said,
