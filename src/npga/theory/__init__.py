@@ -12,7 +12,9 @@ reading order:
     _problem_facts        curvature, rank, saddle point
     _network_facts        spectra of B^2, C and D
     _instance             a proof for one A, one W and the steps at hand, or a member of the class that is unstable
-    _matrix_inequality    its multipliers, its matrix P, and the check of it with a bound on rounding
+    _matrix_inequality    its matrix P, and the check of it with a bound on rounding
+    _multipliers          the quadratic forms in it, and their weights from frequencies
+    _members              linear members of the class, which refute steps and bound rates from below
     _feedback             the set-up as a linear system in feedback with what is not affine
     _suggestions          changes that bring a set-up under a theorem
     _certificate          the result, and how it is shown
@@ -22,10 +24,11 @@ from npga.theory._assumptions import Assumption
 from npga.theory._certificate import Certificate
 from npga.theory._certify import StepSizes, certify
 from npga.theory._coverage import Coverage
-from npga.theory._instance import InstanceCertificate, certify_instance
+from npga.theory._instance import STATES, InstanceCertificate, certify_instance, sketch_rate
 from npga.theory._theorems import Theorem
 
 __all__ = [
+    "STATES",
     "Assumption",
     "Certificate",
     "Coverage",
@@ -34,4 +37,5 @@ __all__ = [
     "Theorem",
     "certify",
     "certify_instance",
+    "sketch_rate",
 ]

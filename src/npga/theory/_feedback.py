@@ -90,6 +90,8 @@ class Loop:
     ----------
     F, G
         The system.
+    A
+        sqrt(alpha beta) A on its directions, q x d.
     d, n, q
         Coordinates of x, agents, and directions of R^p that the loop has; zeta has what is left of the states.
     channels
@@ -102,6 +104,7 @@ class Loop:
 
     F: Array
     G: Array
+    A: Array
     d: int
     n: int
     q: int
@@ -328,7 +331,7 @@ def _loop(at: Setting, A: Array, curvature: Curvature, channels: tuple[Channel, 
     size = norm_bound(_assemble(at, A, curvature, channels, absolute=True))
     rounding = (d + 2 * at.n + 12) * np.finfo(np.float64).eps * size
     N = FG.shape[0]
-    return Loop(FG[:, :N], FG[:, N:], d, at.n, q, channels, float(rounding))
+    return Loop(FG[:, :N], FG[:, N:], A, d, at.n, q, channels, float(rounding))
 
 
 def _assemble(at: Setting, A: Array, here: Curvature, channels: tuple[Channel, ...], absolute: bool) -> Array:

@@ -14,27 +14,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npga import functions as fn
 from npga.networks import Network, Version
-from npga.problem import Agent, Problem
+from npga.problem import Problem
 from npga.steps import Steps
-from npga.theory._feedback import Channel, Curvature, Setting, setting, states
-from npga.theory._matrix_inequality import (
-    Multiplier,
-    MultiplierSearch,
-    constant,
-    holds,
-    is_positive,
-    riccati,
-    supply,
-)
+from npga.theory._feedback import Curvature, Setting, setting, states
+from npga.theory._matrix_inequality import constant, holds, is_positive, riccati, supply
+from npga.theory._members import example_of, extremes, flips, words_for
+from npga.theory._multipliers import Multiplier, MultiplierSearch, slow_values
 
 Array = NDArray[Any]
 
@@ -46,9 +38,11 @@ _MARGINS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
 # A radius closer to one than this is one.
 _ONE = 1e-9
 # Slopes that are tried as a curvature of h*, relative to what the prox adds to it.
-_SLOPES = (0.0, 0.1, 1.0, 10.0, math.inf)
+_SLOPES, _ENDS = (0.0, 0.1, 1.0, 10.0, math.inf), (0.0, math.inf)
 # Linear iterations whose radius is computed at most in the search for an unstable one.
 _FLIPS = 24
+# What a sketch of a rate looks at.
+_FEW, _SWEEPS = 14, 12
 
 
 @dataclass(frozen=True)
@@ -145,7 +139,7 @@ def certify_instance(
     if radius > 1.0 + _ONE:
         return _refuted(blank, at, worst)
     if radius >= 1.0 - _ONE:
-        words = f"the class has a member with radius 1 ({_words(at, worst)}): it does not converge linearly"
+        words = f"the class has a member with radius 1 ({words_for(at, worst)}): it does not converge linearly"
         return replace(blank, reason=words)
     proof = found.best_rate(radius)
     if proof is not None:
@@ -158,6 +152,32 @@ def certify_instance(
         return replace(blank, standing="numerical", reason=words, rate=found.on_grid)
     words = f"no multipliers were found, and no unstable member of the class either (largest radius {radius:.6g})"
     return replace(blank, reason=words, radius=radius)
+
+
+def sketch_rate(problem: Problem, network: Network, version: Version, steps: Steps, cutoff: float = 1.0) -> float:
+    """About the rate that `certify_instance` would prove, from few frequencies and without P; 1 + radius if none.
+
+    Parameters
+    ----------
+    problem, network, version, steps
+        The set-up.
+    cutoff
+        A member of the class that is slower than this ends the search, and its radius is returned.
+    """
+    at = setting(problem, network, version, steps)
+    if _obstacle(at):
+        return math.inf
+    found = InstanceSearch(at, frequencies=_FEW)
+    radius = found.multipliers.radius
+    if radius < min(cutoff, 1.0):
+        radius = found.slowest(_ENDS)[0]
+    if radius >= min(cutoff, 1.0 - _ONE):
+        return radius if radius < 1.0 - _ONE else 1.0 + radius
+    for part in _PARTS:
+        rho = 1.0 - part * (1.0 - radius)
+        if found.multipliers.at_rate(rho, _SWEEPS) is not None:
+            return rho
+    return 1.0 + radius
 
 
 def _obstacle(at: Setting) -> str:
@@ -189,17 +209,19 @@ class InstanceSearch:
     ----------
     at
         The set-up.
+    frequencies
+        How many are looked at, apart from resonances.
     """
 
-    def __init__(self, at: Setting) -> None:
+    def __init__(self, at: Setting, frequencies: int | None = None) -> None:
         self.at = at
-        self.multipliers = MultiplierSearch(at)
+        self.multipliers = MultiplierSearch(at) if frequencies is None else MultiplierSearch(at, frequencies)
         self.on_grid: float | None = None
 
-    def slowest(self) -> tuple[float, Curvature]:
+    def slowest(self, slopes: tuple[float, ...] = _SLOPES) -> tuple[float, Curvature]:
         """Largest radius among the linear iterations in which each kind of function has its least or most curvature."""
         best = (self.multipliers.radius, self.at.least)
-        for curvature in _extremes(self.at):
+        for curvature in extremes(self.at, slopes):
             radius = self._radius(curvature)
             if radius > best[0]:
                 best = (radius, curvature)
@@ -208,7 +230,7 @@ class InstanceSearch:
     def unstable(self, radius: float, curvature: Curvature) -> tuple[float, Curvature]:
         """Change the curvature of one coordinate or agent after the other while the radius grows."""
         best = (radius, curvature)
-        for changed in itertools.islice(_flips(self.at, curvature), _FLIPS):
+        for changed in itertools.islice(flips(self.at, curvature), _FLIPS):
             radius = self._radius(changed)
             if radius > best[0]:
                 best = (radius, changed)
@@ -218,7 +240,7 @@ class InstanceSearch:
 
     def _radius(self, curvature: Curvature) -> float:
         loops = self.at.loops(curvature)
-        return max(float(np.abs(np.linalg.eigvals(loop.F)).max(initial=0.0)) for loop in loops)
+        return max(float(np.abs(slow_values(loop.F)).max(initial=0.0)) for loop in loops)
 
     def best_rate(self, radius: float, halvings: int = _HALVINGS) -> Proof | None:
         """The best rate above this radius that could be proved."""
@@ -257,64 +279,14 @@ class InstanceSearch:
         return None
 
 
-# ------------------------------------------------------------------ members of the class
-
-
-def _extremes(at: Setting) -> Iterator[Curvature]:
-    """Curvatures in which all channels of a role are at one end, and h* at a few slopes between."""
-    roles = [one.role for one in at.channels]
-    choices = [_SLOPES if role == "h" else (0.0, math.inf) for role in roles]
-    for slopes in itertools.product(*choices):
-        if any(slopes):
-            yield _curvature(at, dict(zip(roles, slopes, strict=True)))
-
-
-def _curvature(at: Setting, slopes: dict[str, float]) -> Curvature:
-    """The least curvature and so much more of each role, in all coordinates."""
-    found = at.least
-    for role, slope in slopes.items():
-        one = at.channel(role)
-        assert one is not None
-        found = _bent(found, one, np.minimum(slope, one.limit))
-    return found
-
-
-def _bent(found: Curvature, one: Channel, more: Array) -> Curvature:
-    """The curvature with so much more in the coordinates of a channel."""
-    if one.role == "h":
-        return replace(found, Ph=1.0 / (1.0 / found.Ph + float(more[0])))
-    rows = np.ix_(one.rows, one.rows)
-    if one.role == "f":
-        H = found.H.copy()
-        H[rows] += np.diag(more)
-        return replace(found, H=H)
-    Pg = found.Pg.copy()
-    Pg[rows] = np.diag(1.0 / (1.0 / np.diag(Pg)[one.rows] + more))
-    return replace(found, Pg=Pg)
-
-
-def _flips(at: Setting, start: Curvature) -> Iterator[Curvature]:
-    """The same with one convex function of f or g at its other end."""
-    for one in at.channels:
-        if one.role == "h":
-            continue
-        least = np.diag(at.least.H if one.role == "f" else at.least.Pg)[one.rows]
-        here = np.diag(start.H if one.role == "f" else start.Pg)[one.rows]
-        for group in range(int(one.groups.max()) + 1):
-            mine = one.groups == group
-            low = np.where(mine, ~np.isclose(here, least), np.isclose(here, least))
-            base = replace(start, H=at.least.H) if one.role == "f" else replace(start, Pg=at.least.Pg)
-            yield _bent(base, one, np.where(low, 0.0, one.limit))
-
-
 def _refuted(blank: InstanceCertificate, at: Setting, worst: Curvature) -> InstanceCertificate:
     assert blank._of is not None
     problem, _, _, steps = blank._of
     words = (
-        f"the iteration is unstable at an admissible curvature ({_words(at, worst)}): radius {blank.radius:.6g}. "
+        f"the iteration is unstable at an admissible curvature ({words_for(at, worst)}): radius {blank.radius:.6g}. "
         "A run from elsewhere may diverge"
     )
-    return replace(blank, standing="refuted", reason=words, example=_example(problem, steps, worst))
+    return replace(blank, standing="refuted", reason=words, example=example_of(problem, steps, worst))
 
 
 def _proved(blank: InstanceCertificate, proof: Proof) -> InstanceCertificate:
@@ -328,49 +300,3 @@ def _proved(blank: InstanceCertificate, proof: Proof) -> InstanceCertificate:
         blank, standing="proved", reason=words, rate=proof.rate, constant=proof.constant, multipliers=multipliers,
         P=proof.P, _weights=proof.weights,
     )  # fmt: skip
-
-
-def _words(at: Setting, curvature: Curvature) -> str:
-    """A curvature, by what is least and what is most in it."""
-    said = []
-    for one in at.channels:
-        if one.role == "h":
-            said.append(f"prox of h* with slope {curvature.Ph:.3g}")
-            continue
-        here, least = (
-            np.diag(M)[one.rows]
-            for M in ((curvature.H, at.least.H) if one.role == "f" else (curvature.Pg, at.least.Pg))
-        )
-        count = int(np.sum(~np.isclose(here, least)))
-        said.append(f"{one.role} with its most curvature in {count} of {one.size} coordinates")
-    return ", ".join(said) or "the set-up itself, which is affine"
-
-
-def _example(problem: Problem, steps: Steps, curvature: Curvature) -> Problem:
-    """The quadratic problem with this curvature and solution zero."""
-    agents, begin = [], 0
-    for agent, alpha in zip(problem.agents, steps.per_agent(problem.n), strict=True):
-        size = int(agent.A.shape[1])
-        rows = slice(begin, begin + size)
-        begin += size
-        if not size:
-            agents.append(Agent(agent.A, fn.Zero()))
-            continue
-        # An infinite slope is that of a point; a very large one is as good in a run.
-        values, V = np.linalg.eigh(curvature.Pg[rows, rows])
-        slope = (V * (1.0 / np.maximum(values, 1e-9) - 1.0) / alpha) @ V.T
-        agents.append(
-            Agent(agent.A, fn.Quadratic(curvature.H[rows, rows] / alpha), fn.Quadratic(0.5 * (slope + slope.T)))
-        )
-    return Problem(agents, _coupling_of(problem, curvature.Ph, steps.beta / problem.n))
-
-
-def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
-    """The quadratic h whose t h* has a prox with this Jacobian: h'' = t Ph (I - Ph)^-1."""
-    if np.ndim(Ph) == 0:
-        if Ph >= 1.0:
-            return fn.Equality(np.zeros(problem.p))
-        return fn.SquaredLoss(np.zeros(problem.p), t * Ph / (1.0 - Ph)) if Ph > 0.0 else fn.Zero()
-    values, V = np.linalg.eigh(Ph)
-    K = (V * (t * values / np.maximum(1.0 - values, 1e-12))) @ V.T
-    return fn.Quadratic(0.5 * (K + K.T))

@@ -1,0 +1,339 @@
+"""Multipliers of an instance certificate: quadratic forms that functions of a class cannot make negative, and weights.
+
+For channels w = grad phi(u) with phi convex, of curvature at most kappa, least at zero, a multiplier is a quadratic
+form s of one step with s >= 2 phi(u+) - 2 rho^2 phi(u), or s >= 0:
+
+    static    2 <w, M u> - (2/kappa) |w|_M^2                                      M = I, or I - W, I - 11^T/n (h)
+    delayed   2 <w, u+ - rho^2 M u> - ((1 - rho^2)/kappa) |w|^2                   M = I, or W, 11^T/n (h)     (g, h)
+    descent   2 <w, x+ - rho^2 x> - ((1 - rho^2)/kappa) |w|^2 + kappa |x+ - x|^2                               (f)
+
+The matrix inequality has a solution P for weights t >= 0 exactly if the radius of F is below rho and sum_c t_c s_c is
+negative on |z| = rho (Kalman, Yakubovich, Popov). Eliminating lam and z there leaves n x n and d x d matrices:
+
+    K = (I + gamma B^2/(z - 1))^-1,     R = (z I - Ph D K (I - C))^-1,     a = (1 + theta) z - theta,
+    lam = a Ph R D K A x - Ph R w_h,
+    (z I - Pg (I - H) + a Pg A^T (Ph R D K) A) x = Pg (A^T Ph R w_h - w_f - w_g).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+from npga.theory._feedback import Loop, Setting
+
+Array = NDArray[Any]
+
+# More groups than this share their multipliers.
+_GROUPS = 40
+# Frequencies that are looked at, apart from those of slow modes, at most so many; vectors that one of them adds.
+_SPREAD, _SLOW, _TOP = 28, 24, 3
+# A margin below this is none.
+_MARGIN = 1e-9
+# Beyond these sizes eigenvalues come from Krylov spaces: of F, and of a Hermitian matrix of the inputs.
+_DENSE_F, _DENSE_W = 700, 400
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """One quadratic form s.
+
+    Parameters
+    ----------
+    role, kind
+        "f", "g" or "h"; "static", "delayed" or "descent".
+    group
+        Number of the convex function among those of the role; None for all of them.
+    across
+        How agents are joined, for h: "each", "neighbours" or "mean".
+    """
+
+    role: str
+    kind: str
+    group: int | None = None
+    across: str = "each"
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        group = "" if self.group is None else f" {self.group}"
+        return f"{self.role}{group} {self.kind}" + ("" if self.across == "each" else f" ({self.across})")
+
+
+def multipliers(at: Setting) -> list[Multiplier]:
+    """All that may be combined for this set-up."""
+    found: list[Multiplier] = []
+    for one in at.channels:
+        if one.role == "h":
+            ways = ("each", "neighbours", "mean") if at.n > 1 else ("each",)
+            found += [Multiplier("h", kind, None, way) for kind in ("static", "delayed") for way in ways]
+            continue
+        count = int(one.groups.max()) + 1
+        groups = list(range(count)) if count <= _GROUPS else [None]
+        second = "descent" if one.role == "f" else "delayed"
+        found += [Multiplier(one.role, kind, group) for kind in ("static", second) for group in groups]
+    return found
+
+
+def form(at: Setting, loop: Loop, one: Multiplier, rho: float) -> Any:
+    """Matrix of s in the signals (x, x+, lam, lam+, w), sparse and symmetric."""
+    d, duals, m = loop.d, loop.n * loop.q, loop.inputs
+    size = 2 * d + 2 * duals + m
+    channel = next((c for c in loop.channels if c.role == one.role), None)
+    if channel is None:
+        return sparse.csr_array((size, size))
+    w = 2 * d + 2 * duals + loop.columns(channel).start + np.arange(channel.size)
+    begin = 2 * d if one.role == "h" else 0
+    span = duals if one.role == "h" else d
+    now, new = begin + channel.rows, begin + span + channel.rows
+    keep = np.ones(channel.size) if one.group is None else (channel.groups == one.group).astype(float)
+    inverse = keep / channel.limit
+    M = _across(at, one.across, loop.q) if one.role == "h" else None
+    if one.kind == "static":
+        u = now if one.role == "f" else new
+        weight = sparse.diags_array(keep) if M is None or one.across == "each" else sparse.eye_array(duals) - M
+        return _sym(size, (w, u, weight), (w, w, -weight @ sparse.diags_array(1.0 / channel.limit)))
+    old = sparse.diags_array(keep) if M is None else M
+    parts = [(w, new, sparse.diags_array(keep)), (w, now, -(rho**2) * old)]
+    parts.append((w, w, sparse.diags_array(-0.5 * (1.0 - rho**2) * inverse)))
+    if one.kind == "descent":
+        curve = sparse.diags_array(0.5 * keep * channel.limit)
+        parts += [(new, new, curve), (now, now, curve), (new, now, -2.0 * curve)]
+    return _sym(size, *parts)
+
+
+def _across(at: Setting, way: str, q: int) -> Any:
+    M = {"each": np.eye(at.n), "neighbours": at.mixing, "mean": np.full((at.n, at.n), 1.0 / at.n)}[way]
+    return sparse.kron(sparse.csr_array(M), sparse.eye_array(q), format="csr")
+
+
+def _sym(size: int, *parts: tuple[Array, Array, Any]) -> Any:
+    """Sum of K + K^T, K having the given blocks at rows and columns."""
+    total = sparse.csr_array((size, size))
+    for rows, columns, block in parts:
+        block = sparse.coo_array(block)
+        total = total + sparse.csr_array((block.data, (rows[block.row], columns[block.col])), shape=(size, size))
+    return sparse.csr_array(total + total.T)
+
+
+def combine(forms: Sequence[Any], t: Array) -> Any:
+    """sum_c t_c s_c."""
+    total = forms[0] * float(t[0])
+    for weight, one in zip(t[1:], forms[1:], strict=True):
+        if weight:
+            total = total + float(weight) * one
+    return sparse.csr_array(total)
+
+
+def signals(loop: Loop) -> Array:
+    """(x, x+, lam, lam+, w) as a matrix applied to (xi, w)."""
+    d, duals, N, m = loop.d, loop.n * loop.q, loop.states, loop.inputs
+    now, new = np.eye(N, N + m), np.hstack([loop.F, loop.G])
+    pick = np.eye(m, N + m, N)
+    return np.vstack([now[:d], new[:d], now[d : d + duals], new[d : d + duals], pick])
+
+
+# ------------------------------------------------------------------ responses on a circle
+
+
+class Responses:
+    """Signals that w = z^k e makes in one loop, through n x n and d x d matrices.
+
+    Parameters
+    ----------
+    at, loop
+        The set-up and the loop.
+    """
+
+    def __init__(self, at: Setting, loop: Loop) -> None:
+        self.at, self.loop, self.owner = at, loop, at.owner[: loop.d]
+        self.has_h = any(one.role == "h" for one in loop.channels)
+        Ph = at.least.Ph
+        # Directions of R^p in which the prox of h* has one slope: the Gram matrix of A in each of them.
+        if np.ndim(Ph) == 0:
+            self._slopes = [(float(Ph), loop.A.T @ loop.A)]
+        else:
+            values, U = np.linalg.eigh(Ph)
+            rows = U.T @ loop.A
+            self._slopes = [(float(v), np.outer(row, row)) for v, row in zip(values, rows, strict=True)]
+
+    def at_point(self, z: complex) -> Response:
+        """The response at one point of the complex plane."""
+        at, loop = self.at, self.loop
+        n, eye = at.n, np.eye(at.n)
+        K = np.linalg.inv(eye + at.B2 / (z - 1.0))
+        a = (1.0 + at.theta) * z - at.theta
+        H, Pg = (at.least.H, at.least.Pg) if loop.d else (np.zeros((0, 0)), np.zeros((0, 0)))
+        S = z * np.eye(loop.d) - Pg @ (np.eye(loop.d) - H)
+        R = T = np.zeros((n, n), complex)
+        for slope, gram in self._slopes:
+            R = slope * np.linalg.inv(z * eye - slope * at.D @ K @ (eye - at.C))
+            T = a * R @ at.D @ K
+            S += Pg @ (T[np.ix_(self.owner, self.owner)] * gram)
+        return Response(loop, self.owner, z, np.linalg.solve(S, Pg.astype(complex)), T, R, self.has_h)
+
+
+@dataclass(frozen=True)
+class Response:
+    """x = inverse (A^T R w_h - w_f - w_g), lam = T A x - R w_h at one z; R and T act on agents."""
+
+    loop: Loop
+    owner: Any
+    z: complex
+    inverse: Array
+    T: Array
+    R: Array
+    has_h: bool
+
+    def apply(self, w: Array) -> Array:
+        """Signals (x, x+, lam, lam+, w) of the columns of w."""
+        loop, columns = self.loop, w.shape[1]
+        d, n, q = loop.d, loop.n, loop.q
+        start, forced = np.zeros((d, columns), complex), np.zeros((n, q, columns), complex)
+        for one in loop.channels:
+            mine = w[loop.columns(one)]
+            if one.role == "h":
+                forced = np.tensordot(self.R, mine.reshape(n, q, columns), 1)
+            else:
+                start[one.rows] -= mine
+        if self.has_h:
+            start += np.einsum("qd,dqc->dc", loop.A, forced[self.owner])
+        x = self.inverse @ start
+        lam = np.zeros((n * q, columns), complex)
+        if self.has_h:
+            Ax = np.zeros((n, q, columns), complex)
+            np.add.at(Ax, self.owner, loop.A.T[:, :, None] * x[:, None, :])
+            lam = (np.tensordot(self.T, Ax, 1) - forced).reshape(n * q, columns)
+        return np.vstack([x, self.z * x, lam, self.z * lam, w])
+
+    def adjoint(self, y: Array) -> Array:
+        """The adjoint of `apply`, for one vector of signals."""
+        loop, c = self.loop, np.conj
+        d, n, q = loop.d, loop.n, loop.q
+        x, lam = y[:d] + c(self.z) * y[d : 2 * d], y[2 * d :][: n * q] + c(self.z) * y[2 * d + n * q :][: n * q]
+        w, forced = y[2 * (d + n * q) :].copy(), np.zeros((n, q), complex)
+        if self.has_h:
+            mine = lam.reshape(n, q)
+            x = x + np.einsum("qd,dq->d", loop.A, (c(self.T).T @ mine)[self.owner])
+            forced = -mine
+        start = c(self.inverse).T @ x
+        for one in loop.channels:
+            if one.role == "h":
+                np.add.at(forced, self.owner, loop.A.T * start[:, None])
+                w[loop.columns(one)] += (c(self.R).T @ forced).ravel()
+            else:
+                w[loop.columns(one)] -= start[one.rows]
+        return w
+
+    def top(self, total: Any) -> tuple[Array, Array]:
+        """The largest eigenvalues of the form `total` in w, and their vectors."""
+        m = self.loop.inputs
+        if m <= _DENSE_W:
+            y = self.apply(np.eye(m, dtype=complex))
+            found: Array = y.conj().T @ (total @ y)
+            values, vectors = np.linalg.eigh(0.5 * (found + found.conj().T))
+            return values[-_TOP:], vectors[:, -_TOP:]
+
+        def product(w: Array) -> Array:
+            return self.adjoint(total @ self.apply(w.reshape(m, 1))[:, 0])
+
+        start = np.cos(np.arange(m)).astype(complex)
+        try:
+            operator = LinearOperator((m, m), product, dtype=complex)
+            values, vectors = eigsh(operator, _TOP, which="LA", v0=start, tol=1e-3, maxiter=80)
+        except ArpackNoConvergence as error:
+            return (error.eigenvalues, error.eigenvectors) if len(error.eigenvalues) else (-np.ones(1), start[:, None])
+        return values, vectors
+
+
+def slow_values(F: Array) -> Array:
+    """The eigenvalues of F, or the largest of them where F is large."""
+    if F.shape[0] <= _DENSE_F:
+        return np.linalg.eigvals(F)
+    try:
+        return np.asarray(eigs(F, _SLOW, v0=np.cos(np.arange(F.shape[0])), return_eigenvectors=False))
+    except ArpackError as error:
+        found = getattr(error, "eigenvalues", np.zeros(0))
+        return found if len(found) else np.linalg.eigvals(F)
+
+
+# ------------------------------------------------------------------ weights by cuts
+
+
+class MultiplierSearch:
+    """Weights t >= 0 with sum_c t_c s_c < 0 on |z| = rho, by Kelley's cutting planes.
+
+    t maximises the margin over the vectors seen so far, and the most violated ones are added. The vectors are kept from
+    one rho to the next.
+
+    Parameters
+    ----------
+    at
+        The set-up.
+    spread
+        Frequencies that are looked at, apart from those of the slowest modes.
+    """
+
+    def __init__(self, at: Setting, spread: int = _SPREAD) -> None:
+        self.at, self.loops, self.every = at, at.loops(), multipliers(at)
+        values = [slow_values(loop.F) for loop in self.loops]
+        self.radius = max(float(np.abs(own).max(initial=0.0)) for own in values)
+        line = np.geomspace(min(max(1.0 - self.radius, 1e-5) / 4.0, 1.0), 3.1, spread)
+        near = [np.abs(np.angle(own[np.argsort(-np.abs(own))][: min(_SLOW, spread)])) for own in values]
+        self.grid = np.unique(np.round(np.concatenate([[0.0, np.pi], line, *near]), 5))
+        self._responses = [Responses(at, loop) for loop in self.loops]
+        self._cuts: list[tuple[int, int, Array]] = []
+
+    def at_rate(self, rho: float, sweeps: int = 40) -> Array | None:
+        """The weights for this rate, or None if none were found."""
+        if not self.every:
+            return np.zeros(0)
+        forms = [[form(self.at, loop, one, rho) for one in self.every] for loop in self.loops]
+        z = rho * np.exp(1j * self.grid)
+        places = [
+            [own.at_point(point) for point in z] if loop.inputs else []
+            for own, loop in zip(self._responses, self.loops, strict=True)
+        ]
+        rows = [_values(forms[i], places[i][k].apply(a)[:, 0]) for i, k, a in self._cuts]
+        t = np.full(len(self.every), 1.0 / len(self.every))
+        for _ in range(sweeps):
+            if rows:
+                t, margin = _best(np.array(rows))
+                if margin <= _MARGIN:
+                    return None
+            worst = -math.inf
+            for i, place in enumerate(places):
+                total = combine(forms[i], t)
+                for k, response in enumerate(place):
+                    values, vectors = response.top(total)
+                    worst = max(worst, float(values.max()))
+                    for j in np.flatnonzero(values > 0.0):
+                        self._cuts.append((i, k, vectors[:, [j]]))
+                        rows.append(_values(forms[i], response.apply(vectors[:, [j]])[:, 0]))
+            if worst < 0.0:
+                return t
+        return None
+
+
+def _values(forms: Sequence[Any], y: Array) -> list[float]:
+    return [float(np.real(np.vdot(y, one @ y))) for one in forms]
+
+
+def _best(rows: Array) -> tuple[Array, float]:
+    """t >= 0 of sum one, and the largest tau with rows t + tau |row| <= 0."""
+    k = rows.shape[1]
+    length = np.abs(rows).max(axis=1, keepdims=True)
+    left = np.hstack([rows / np.where(length > 0.0, length, 1.0), np.ones((len(rows), 1))])
+    found = linprog(
+        np.r_[np.zeros(k), -1.0], A_ub=left, b_ub=np.zeros(len(rows)), A_eq=np.r_[np.ones(k), 0.0][None],
+        b_eq=[1.0], bounds=[(0.0, None)] * k + [(None, 1.0)],
+    )  # fmt: skip
+    return (np.maximum(found.x[:k], 0.0), float(found.x[k])) if found.status == 0 else (np.zeros(k), -1.0)
