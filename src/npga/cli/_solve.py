@@ -121,19 +121,41 @@ def certify(
     c: Constant = None,
     as_json: JSON = False,
 ) -> None:
-    """Say which theorem covers a problem file, with which steps and rate. Exit code 1: none does."""
+    """Say which theorem covers a problem file, with which steps and rate. Exit code 1: none does.
+
+    Beside the theorem's rate it shows what is proved for this instance, and the rate near the solution.
+    """
     import npga
 
     with speaking():
         given = _read(problem, version, c, steps, lazy)
         found = npga.certify(given.problem, given.network, _required(given), given.steps)
+        answer = found.to_dict()
+        if found.steps is not None:
+            found = _at_solution(given, found)
+            answer |= {"instance": found.instance.to_dict(), "linearised": _number(found.linearised)}
     if as_json:
-        show_json(found.to_dict())
+        show_json(answer)
     else:
         console().print(found)
         typer.echo(found.verdict)
     if not found.covered:
         raise typer.Exit(NOT_MET)
+
+
+def _at_solution(given: ProblemFile, found: Any) -> Any:
+    """The certificate with the linearised rate, if a solution can be had."""
+    import npga
+
+    try:
+        star = npga.reference(given.problem)
+    except npga.errors.NpgaError:
+        return found
+    return found.at_solution(star.x, star.lam)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def tune(
@@ -143,6 +165,7 @@ def tune(
     method: Annotated[str, typer.Option(help="spectral, search or theorem.")] = "spectral",
     by: Annotated[str, typer.Option(help="Rank by iterations or by rounds.")] = "iterations",
     lazy: Lazy = False,
+    certified: Annotated[bool, typer.Option("--certified", help="Minimise the rate proved for every start.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the tuner.")] = 0,
     as_json: JSON = False,
 ) -> None:
@@ -152,9 +175,14 @@ def tune(
     with speaking():
         given = _read(problem, version, None, None, lazy)
         if every:
-            found = list(npga.tune(given.problem, given.network, versions="all", by=by, method=method, seed=seed))
+            found = list(
+                npga.tune(
+                    given.problem, given.network, versions="all", by=by, method=method, seed=seed, certified=certified
+                )
+            )
         else:
-            found = [npga.tune(given.problem, given.network, _required(given), method=method, seed=seed)]
+            version_ = _required(given)
+            found = [npga.tune(given.problem, given.network, version_, method=method, seed=seed, certified=certified)]
     rows = [_tuning(item) for item in found]
     if as_json:
         show_json(rows if every else rows[0])

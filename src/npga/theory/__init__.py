@@ -24,6 +24,7 @@ from npga.theory._assumptions import Assumption
 from npga.theory._certificate import Certificate
 from npga.theory._certify import StepSizes, certify
 from npga.theory._coverage import Coverage
+from npga.theory._feedback import states
 from npga.theory._instance import STATES, InstanceCertificate, certify_instance, sketch_rate
 from npga.theory._theorems import Theorem
 
@@ -38,4 +39,5 @@ __all__ = [
     "certify",
     "certify_instance",
     "sketch_rate",
+    "states",
 ]

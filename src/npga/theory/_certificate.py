@@ -6,9 +6,12 @@ import html as escaping
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from npga.errors import InputError
 from npga.networks import Network, Version
@@ -17,7 +20,9 @@ from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
 from npga.theory._coverage import Coverage, finite, steps_dict
-from npga.theory._instance import InstanceCertificate, certify_instance
+from npga.theory._feedback import setting, states
+from npga.theory._instance import STATES, InstanceCertificate, certify_instance
+from npga.theory._members import linearised_rate
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -26,6 +31,8 @@ _WORDS = {True: "holds", False: "fails", None: "unknown"}
 _APPLIES = {True: "yes", False: "no", None: "unknown"}
 _ASSUMPTIONS = ("", "assumption", "state", "margin", "reason")
 _THEOREMS = ("theorem", "applies", "standing", "alpha <", "beta <=", "gamma <", "1 - delta", "iterations", "reason")
+# States up to which a verdict does not wait to be asked for the instance.
+_QUICK = 40
 _WIDTH = 70  # of a reason, in characters
 Row = tuple[str, ...]
 
@@ -52,6 +59,8 @@ class Certificate:
         Changes that bring the set-up under a theorem, each tried and found to work; empty when a theorem applies.
     problem
         The problem that was examined.
+    linearised
+        Spectral radius at a solution, the rate near it; nan until `at_solution` has been told one.
     """
 
     version: Version
@@ -63,6 +72,7 @@ class Certificate:
     steps_given: bool
     suggestions: tuple[str, ...]
     problem: Problem | None = field(default=None, compare=False)
+    linearised: float = field(default=math.nan, compare=False)
 
     @cached_property
     def instance(self) -> InstanceCertificate:
@@ -73,6 +83,17 @@ class Certificate:
         if self.steps is None or self.problem is None:
             return InstanceCertificate("unknown", "there are no steps to examine: pass steps=")
         return certify_instance(self.problem, self.network, self.version, self.steps)
+
+    def at_solution(self, x: ArrayLike, lam: ArrayLike) -> Certificate:
+        """The same with the linearised rate at a solution x and its dual lam, of shape (p,)."""
+        if self.steps is None or self.problem is None or states(self.problem) > STATES:
+            return self
+        at = setting(self.problem, self.network, self.version, self.steps)
+        x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
+        found = replace(self, linearised=linearised_rate(self.problem, at, self.steps, x, lam))
+        if "instance" in self.__dict__:
+            found.__dict__["instance"] = self.instance
+        return found
 
     @property
     def covered(self) -> bool:
@@ -88,7 +109,13 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """One line: what a theorem promises, then this instance, then the linearisation, as far as they are known.
+
+        The instance is asked for where that takes a moment only, or where it was asked for before.
+        """
+        return "; ".join([self._theorem_words(), *_instance_words(self)])
+
+    def _theorem_words(self) -> str:
         if self.best is None:
             return _refusal(self)
         rate = f"delta = 1 - {self.best.gap:.3g}" if self.best.gap < 1e-3 else f"delta = {self.best.rate:.6g}"
@@ -117,6 +144,7 @@ class Certificate:
             "suggestions": list(self.suggestions),
             # Only if it was asked for before: it takes its time.
             "instance": self.instance.to_dict() if "instance" in self.__dict__ else None,
+            "linearised": finite(self.linearised),
         }
 
     def sections(self) -> list[Section]:
@@ -134,7 +162,7 @@ class Certificate:
         return _text(self)
 
     def __repr__(self) -> str:
-        return f"Certificate({self.verdict!r})"
+        return f"Certificate({self._theorem_words()!r})"
 
     def __rich__(self) -> Group:
         return _rich_tables(self)
@@ -144,6 +172,27 @@ class Certificate:
 
     def _repr_latex_(self) -> str:
         return _latex(self)
+
+
+def _instance_words(certificate: Certificate) -> list[str]:
+    """What the instance and the linearisation add to the verdict."""
+    words = []
+    problem = certificate.problem
+    if certificate.steps is not None and problem is not None:
+        if "instance" in certificate.__dict__ or states(problem) <= _QUICK:
+            found = certificate.instance
+            said = found.reason
+            if found.standing == "proved":
+                said = (
+                    f"rate {found.rate:.6g} from every start, for this A and W and all functions of the class, at most "
+                    f"{found.iterations(1e-6):,.0f} iterations for six digits"
+                )
+            words.append(f"instance {found.standing}: {said}")
+        else:
+            words.append(f"instance not asked for yet ({states(problem):,} states; cert.instance)")
+    if not math.isnan(certificate.linearised):
+        words.append(f"linearised: rate {certificate.linearised:.6g} near the solution, no promise elsewhere")
+    return words
 
 
 def _refusal(certificate: Certificate) -> str:

@@ -237,12 +237,12 @@ def _agents(problem: Problem, alpha: Array, owner: NDArray[np.intp]) -> tuple[Ar
             continue
         f, g, eye = agent.f, agent.g, np.eye(rows.size)
         if f.is_quadratic and f.has_hess:
-            H.append(a * _square(f.hess(np.zeros(rows.size))))
+            H.append(a * square(f.hess(np.zeros(rows.size))))
         else:
             H.append(a * f.mu * eye)
             left["f"].append((rows, a * (f.L - f.mu), f.is_separable))
         if _is_linear(g) and g.has_prox_jac:
-            Pg.append(_square(g.prox_jac(np.zeros(rows.size), a)))
+            Pg.append(square(g.prox_jac(np.zeros(rows.size), a)))
         else:
             Pg.append(eye / (1.0 + a * g.mu))
             left["g"].append((rows, a * (g.L - g.mu), g.is_separable))
@@ -263,7 +263,7 @@ def _channel(role: str, parts: list[tuple[Array, float, bool]]) -> Channel:
 def _coupling(h: Function, t: float, n: int, p: int) -> tuple[Any, list[Channel]]:
     """Jacobian of the prox of t h*, and the channel of what is left of h*; h* is 1/l_h-strong and 1/mu_h-smooth."""
     if _is_linear(h) and h.has_prox_jac:
-        Q = _square(h.conj_prox_jac(np.zeros(p), t))
+        Q = square(h.conj_prox_jac(np.zeros(p), t))
         return (float(Q[0, 0]) if np.array_equal(Q, Q[0, 0] * np.eye(p)) else Q), []
     strong = t / h.L
     limit = np.full(n * p, (t / h.mu if h.mu > 0.0 else np.inf) - strong)
@@ -282,7 +282,8 @@ def _is_linear(function: Function) -> bool:
     return function.is_zero or function.is_quadratic or function.is_point
 
 
-def _square(jacobian: Array) -> Array:
+def square(jacobian: Array) -> Array:
+    """A diagonal or a matrix as a matrix."""
     return np.diag(jacobian) if jacobian.ndim == 1 else np.asarray(jacobian, np.float64)
 
 

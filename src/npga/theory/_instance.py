@@ -33,8 +33,8 @@ Array = NDArray[Any]
 STATES = 1500
 # Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
 _PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
-# By how much (*) is to hold: the more, the better the constant.
-_MARGINS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+# By how much (*) is to hold while the rate is searched, and at the end: the more, the better the constant.
+_MARGINS, _BETTER = (1e-5, 1e-8), (1e-2, 1e-3, 1e-4)
 # A radius closer to one than this is one.
 _ONE = 1e-9
 # Slopes that are tried as a curvature of h*, relative to what the prox adds to it.
@@ -257,7 +257,8 @@ class InstanceSearch:
             better = self.prove(1.0 - middle * (1.0 - radius))
             before, part = (before, middle) if better is not None else (middle, part)
             proof = better or proof
-        return proof
+        better = self._solve(proof.rate, np.array([t for _, t in proof.weights]), _BETTER)
+        return proof if better is None or better.constant > proof.constant else better
 
     def prove(self, rho: float) -> Proof | None:
         """A proof of this rate, or None."""
@@ -265,9 +266,13 @@ class InstanceSearch:
         if t is None:
             return None
         self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
+        return self._solve(rho, t, _MARGINS)
+
+    def _solve(self, rho: float, t: Array, margins: tuple[float, ...]) -> Proof | None:
+        """P for these weights that passes the check, with the first of the margins for which there is one."""
         every, loops = self.multipliers.every, self.multipliers.loops
         forms = [supply(self.at, loop, every, t, rho) for loop in loops]
-        for margin in _MARGINS:
+        for margin in margins:
             P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]
             sure = [one for one in P if one is not None]
             if len(sure) == len(loops) and all(

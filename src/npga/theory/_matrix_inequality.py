@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
 
 from npga.theory._feedback import Loop, Setting, norm_bound
-from npga.theory._multipliers import Multiplier, combine, form, signals
+from npga.theory._multipliers import Forms, Multiplier, signals
 
 Array = NDArray[Any]
 
 _EPS = float(np.finfo(np.float64).eps)
 # Doubling has converged long before, or does not; what is larger has no bound.
-_DOUBLINGS, _HUGE = 30, 1e12
+_DOUBLINGS, _HUGE = 24, 1e12
 
 
 def supply(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, rho: float) -> Array:
@@ -34,7 +34,7 @@ def supply(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, rho: 
     if not loop.inputs:
         return np.zeros((size, size))
     Y = signals(loop)
-    found: Array = Y.T @ (combine([form(at, loop, one, rho) for one in every], t) @ Y)
+    found: Array = Y.T @ (Forms(at, loop, every).total(t, rho) @ Y)
     return 0.5 * (found + found.T)
 
 
@@ -80,7 +80,7 @@ def holds(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, rho: f
     size_P, size_FG, moved = norm_bound(P), norm_bound(FG), loop.rounding
     error = (2 * N + 8) * _EPS * size_P * (size_FG**2 + 1.0) + size_P * (2.0 * size_FG * moved + moved**2)
     if m:
-        total, Y = combine([form(at, loop, one, rho) for one in every], t), signals(loop)
+        total, Y = Forms(at, loop, every).total(t, rho), signals(loop)
         size_Y = norm_bound(Y)
         error += norm_bound(total) * ((2 * N + 2 * m + 16) * _EPS * size_Y**2 + 2.0 * size_Y * moved + moved**2)
     return np.array_equal(P, P.T) and is_positive(0.5 * (M + M.T), 1.1 * error)

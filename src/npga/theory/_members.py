@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from npga import functions as fn
 from npga.problem import Agent, Problem
 from npga.steps import Steps
-from npga.theory._feedback import Channel, Curvature, Setting
+from npga.theory._feedback import Channel, Curvature, Setting, square
 
 Array = NDArray[Any]
 
@@ -115,3 +116,26 @@ def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
     values, V = np.linalg.eigh(Ph)
     K = (V * (t * values / np.maximum(1.0 - values, 1e-12))) @ V.T
     return fn.Quadratic(0.5 * (K + K.T))
+
+
+def linearised_rate(problem: Problem, at: Setting, steps: Steps, x: Array, lam: Array) -> float:
+    """Spectral radius of the member with the derivatives at a solution: the rate near it. nan where they are not known.
+
+    It promises nothing from further away, unless the iteration is affine.
+    """
+    known = all(a.f.has_hess and a.g.has_prox_jac for a in problem.agents if a.A.shape[1]) and problem.h.has_prox_jac
+    if not known:
+        return math.nan
+    alpha, t = steps.per_agent(problem.n), steps.beta / problem.n
+    force = problem.f.grad(x) + problem.A.adjoint(np.broadcast_to(lam, (problem.n, problem.p)))
+    every = zip(problem.agents, problem.split(x), problem.split(force), alpha, strict=True)
+    places = [place for place in every if place[1].size]
+    H = block_diag(*(a * square(agent.f.hess(u)) for agent, u, _, a in places), np.zeros((0, 0)))
+    Pg = block_diag(*(square(agent.g.prox_jac(u - a * w, a)) for agent, u, w, a in places), np.zeros((0, 0)))
+    Ph: Any = square(problem.h.conj_prox_jac(lam + t * problem.A.apply(x).sum(axis=0), t))
+    if np.array_equal(Ph, Ph[0, 0] * np.eye(problem.p)):
+        Ph = float(Ph[0, 0])
+    else:
+        at = replace(at, directions=None)
+    loops = at.loops(Curvature(H, Pg, Ph))
+    return max(float(np.abs(np.linalg.eigvals(loop.F)).max(initial=0.0)) for loop in loops)

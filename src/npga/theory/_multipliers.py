@@ -18,7 +18,7 @@ negative on |z| = rho (Kalman, Yakubovich, Popov). Eliminating lam and z there l
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,54 +83,79 @@ def multipliers(at: Setting) -> list[Multiplier]:
     return found
 
 
-def form(at: Setting, loop: Loop, one: Multiplier, rho: float) -> Any:
-    """Matrix of s in the signals (x, x+, lam, lam+, w), sparse and symmetric."""
-    d, duals, m = loop.d, loop.n * loop.q, loop.inputs
-    size = 2 * d + 2 * duals + m
+class Forms:
+    """Forms of multipliers for one loop, s = base + rho^2 part, as entries in the signals (x, x+, lam, lam+, w).
+
+    Parameters
+    ----------
+    at, loop, every
+        The set-up, the loop, and the multipliers.
+    """
+
+    def __init__(self, at: Setting, loop: Loop, every: Sequence[Multiplier]) -> None:
+        self.size, self.count = 2 * loop.d + 2 * loop.n * loop.q + loop.inputs, len(every)
+        entries = [(k, *entry) for k, one in enumerate(every) for entry in _entries(at, loop, one)]
+        blank = np.zeros(0)
+        which = [np.full(block.data.size, k) for k, _, _, block, _ in entries]
+        rows = [r[block.row] for _, r, _, block, _ in entries]
+        columns = [c[block.col] for _, _, c, block, _ in entries]
+        base = [block.data * constant for _, _, _, block, (constant, _) in entries]
+        part = [block.data * factor for _, _, _, block, (_, factor) in entries]
+        self._which, self._rows, self._columns = (
+            np.concatenate([blank, *values]).astype(np.intp) for values in (which, rows, columns)
+        )
+        self._base, self._part = (np.concatenate([blank, *values]) for values in (base, part))
+
+    def total(self, t: Array, rho: float) -> Any:
+        """sum_c t_c s_c as a sparse symmetric matrix."""
+        data = t[self._which] * (self._base + rho**2 * self._part) if self.count else self._base
+        half = sparse.csr_array((data, (self._rows, self._columns)), shape=(self.size, self.size))
+        return sparse.csr_array(half + half.T)
+
+    def values(self, y: Array, rho: float) -> Array:
+        """The value of each form at one vector of signals."""
+        products = 2.0 * np.real(np.conj(y[self._rows]) * y[self._columns]) * (self._base + rho**2 * self._part)
+        return np.bincount(self._which, products, self.count)
+
+
+Entry = tuple[Array, Array, Any, tuple[float, float]]
+
+
+def _entries(at: Setting, loop: Loop, one: Multiplier) -> Iterator[Entry]:
+    """Blocks K of a form K + K^T: rows, columns, block, and its factor constant + rho^2 times factor."""
+    d, duals = loop.d, loop.n * loop.q
     channel = next((c for c in loop.channels if c.role == one.role), None)
     if channel is None:
-        return sparse.csr_array((size, size))
+        return
     w = 2 * d + 2 * duals + loop.columns(channel).start + np.arange(channel.size)
-    begin = 2 * d if one.role == "h" else 0
-    span = duals if one.role == "h" else d
+    begin, span = (2 * d, duals) if one.role == "h" else (0, d)
     now, new = begin + channel.rows, begin + span + channel.rows
     keep = np.ones(channel.size) if one.group is None else (channel.groups == one.group).astype(float)
-    inverse = keep / channel.limit
-    M = _across(at, one.across, loop.q) if one.role == "h" else None
+    mine = _diagonal(keep)
+    joined = mine if one.role != "h" or one.across == "each" else _across(at, one.across, loop.q)
     if one.kind == "static":
-        u = now if one.role == "f" else new
-        weight = sparse.diags_array(keep) if M is None or one.across == "each" else sparse.eye_array(duals) - M
-        return _sym(size, (w, u, weight), (w, w, -weight @ sparse.diags_array(1.0 / channel.limit)))
-    old = sparse.diags_array(keep) if M is None else M
-    parts = [(w, new, sparse.diags_array(keep)), (w, now, -(rho**2) * old)]
-    parts.append((w, w, sparse.diags_array(-0.5 * (1.0 - rho**2) * inverse)))
+        if one.across != "each":
+            joined = sparse.coo_array(sparse.eye_array(duals) - joined)
+        yield w, now if one.role == "f" else new, joined, (1.0, 0.0)
+        yield w, w, sparse.coo_array(joined @ sparse.diags_array(1.0 / channel.limit)), (-1.0, 0.0)
+        return
+    yield w, new, mine, (1.0, 0.0)
+    yield w, now, joined, (0.0, -1.0)
+    yield w, w, _diagonal(keep / channel.limit), (-0.5, 0.5)
     if one.kind == "descent":
-        curve = sparse.diags_array(0.5 * keep * channel.limit)
-        parts += [(new, new, curve), (now, now, curve), (new, now, -2.0 * curve)]
-    return _sym(size, *parts)
+        curve = _diagonal(0.5 * keep * channel.limit)
+        for rows, columns, factor in ((new, new, 1.0), (now, now, 1.0), (new, now, -2.0)):
+            yield rows, columns, curve, (factor, 0.0)
+
+
+def _diagonal(values: Array) -> Any:
+    here = np.flatnonzero(values)
+    return sparse.coo_array((values[here], (here, here)), shape=(values.size, values.size))
 
 
 def _across(at: Setting, way: str, q: int) -> Any:
-    M = {"each": np.eye(at.n), "neighbours": at.mixing, "mean": np.full((at.n, at.n), 1.0 / at.n)}[way]
-    return sparse.kron(sparse.csr_array(M), sparse.eye_array(q), format="csr")
-
-
-def _sym(size: int, *parts: tuple[Array, Array, Any]) -> Any:
-    """Sum of K + K^T, K having the given blocks at rows and columns."""
-    total = sparse.csr_array((size, size))
-    for rows, columns, block in parts:
-        block = sparse.coo_array(block)
-        total = total + sparse.csr_array((block.data, (rows[block.row], columns[block.col])), shape=(size, size))
-    return sparse.csr_array(total + total.T)
-
-
-def combine(forms: Sequence[Any], t: Array) -> Any:
-    """sum_c t_c s_c."""
-    total = forms[0] * float(t[0])
-    for weight, one in zip(t[1:], forms[1:], strict=True):
-        if weight:
-            total = total + float(weight) * one
-    return sparse.csr_array(total)
+    M = at.mixing if way == "neighbours" else np.full((at.n, at.n), 1.0 / at.n)
+    return sparse.coo_array(sparse.kron(sparse.coo_array(M), sparse.eye_array(q)))
 
 
 def signals(loop: Loop) -> Array:
@@ -290,19 +315,19 @@ class MultiplierSearch:
         near = [np.abs(np.angle(own[np.argsort(-np.abs(own))][: min(_SLOW, spread)])) for own in values]
         self.grid = np.unique(np.round(np.concatenate([[0.0, np.pi], line, *near]), 5))
         self._responses = [Responses(at, loop) for loop in self.loops]
+        self._forms = [Forms(at, loop, self.every) for loop in self.loops]
         self._cuts: list[tuple[int, int, Array]] = []
 
     def at_rate(self, rho: float, sweeps: int = 40) -> Array | None:
         """The weights for this rate, or None if none were found."""
         if not self.every:
             return np.zeros(0)
-        forms = [[form(self.at, loop, one, rho) for one in self.every] for loop in self.loops]
         z = rho * np.exp(1j * self.grid)
         places = [
             [own.at_point(point) for point in z] if loop.inputs else []
             for own, loop in zip(self._responses, self.loops, strict=True)
         ]
-        rows = [_values(forms[i], places[i][k].apply(a)[:, 0]) for i, k, a in self._cuts]
+        rows = [self._forms[i].values(places[i][k].apply(a)[:, 0], rho) for i, k, a in self._cuts]
         t = np.full(len(self.every), 1.0 / len(self.every))
         for _ in range(sweeps):
             if rows:
@@ -311,20 +336,16 @@ class MultiplierSearch:
                     return None
             worst = -math.inf
             for i, place in enumerate(places):
-                total = combine(forms[i], t)
+                total = self._forms[i].total(t, rho)
                 for k, response in enumerate(place):
                     values, vectors = response.top(total)
                     worst = max(worst, float(values.max()))
                     for j in np.flatnonzero(values > 0.0):
                         self._cuts.append((i, k, vectors[:, [j]]))
-                        rows.append(_values(forms[i], response.apply(vectors[:, [j]])[:, 0]))
+                        rows.append(self._forms[i].values(response.apply(vectors[:, [j]])[:, 0], rho))
             if worst < 0.0:
                 return t
         return None
-
-
-def _values(forms: Sequence[Any], y: Array) -> list[float]:
-    return [float(np.real(np.vdot(y, one @ y))) for one in forms]
 
 
 def _best(rows: Array) -> tuple[Array, float]:

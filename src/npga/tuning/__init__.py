@@ -10,6 +10,7 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
     tune             `npga.tune`: one version or a ranking of several, and steps from the theorems
     search           steps from trial runs; time, progress, and runs that are measured
     spectral         steps from the spectral radius, then from runs near the best of them
+    certified_steps  steps with the best rate that is proved for every start
     space            the unit-free coordinates that steps are searched in
     linearise        the iteration near its fixed point, as NPGA on another problem
     radius           the spectral radius of that iteration (Krylov-Schur)
@@ -27,13 +28,13 @@ from npga.tuning._adaptive_steps import tied_steps, tied_version
 from npga.tuning._automatic import Search, Solution, solve
 from npga.tuning._compare import Entry, compare, read_comparison
 from npga.tuning._comparison import Comparison
-from npga.tuning._design import DesignedVersion, design
+from npga.tuning._design import design
 from npga.tuning._landscape import Landscape, landscape
 from npga.tuning._linearise import Linearisation
 from npga.tuning._radius import Rate, rate
 from npga.tuning._search import Measured, measure
 from npga.tuning._tune import tune
-from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
+from npga.tuning._tuning_results import DesignedVersion, Ranking, Trial, Trials, Tuning
 
 __all__ = [
     "AdaptiveAgent",

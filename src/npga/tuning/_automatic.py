@@ -29,6 +29,7 @@ from npga.steps import Steps
 from npga.theory import Certificate, certify
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
 from npga.tuning._adaptive_steps import tied_steps, tied_version
+from npga.tuning._certified_steps import tune_certified
 from npga.tuning._search import Budget, TrialRun, best_trial
 from npga.tuning._tuning_results import Trials, TunedSteps, Tuning
 
@@ -100,7 +101,16 @@ class Solution(Result):
         """Which theorem covers the version and the steps that ran last, with which rate, or why none does."""
         if self.version is None:
             raise InputError(f"{self.method} is not a version of NPGA; there is no certificate for it")
-        return certify(self.problem, self.network, self.version, self.steps)
+        found = certify(self.problem, self.network, self.version, self.steps)
+        return found.at_solution(self.x, self.duals) if self.status.ok and isinstance(self.problem, Problem) else found
+
+    @property
+    def certified(self) -> bool:
+        """Whether the steps that ran last are proved to converge linearly from every start.
+
+        By a theorem, or for this instance, which takes seconds to find out.
+        """
+        return self.certificate.covered or self.certificate.instance.standing == "proved"
 
     def sections(self) -> list[Section]:
         """What a report shows of this run, its certificate included, as plain data that JSON can hold."""
@@ -116,6 +126,7 @@ def solve(
     *,
     method: str | Method[Any] = "npga",
     seed: int = 0,
+    certified: bool = False,
     **options: Unpack[Options],
 ) -> Solution:
     """Solve a constraint-coupled problem on a network.
@@ -135,6 +146,9 @@ def solve(
         A name of the table `npga.methods()`, or a `Method` of your own; it chooses its steps where none are given.
     seed
         Of a search by trial runs; the same seed gives the same bits. Nothing is drawn when no version is given.
+    certified
+        Run only with steps that are proved to converge linearly from every start: those given, if they are, else those
+        with the best certified rate, as in `npga.tune`, for which a quarter of `max_seconds` may be spent.
     **options
         When to stop: ``tol=1e-8`` (one more natural step would move no agent and no coupling row by more than that part
         of its own size), ``max_iters=100_000``, ``max_rounds``, ``max_seconds``, ``gap_tol`` with ``reference``. Where
@@ -156,6 +170,8 @@ def solve(
         found = _solution(solve_with(problem, network, version, steps, method=method, **options))
     else:
         version, given = _chosen(version, steps, options.get("start"))
+        if certified:
+            version, given = _only_certified(problem, network, version, given, seed, options)
         if given is not None:
             found = _solution(solve_with(problem, network, version, given, **options))
         else:
@@ -192,6 +208,26 @@ def _chosen(
     return version, steps
 
 
+def _only_certified(
+    problem: Problem, network: Network, version: str | Version | None, steps: Steps | None, seed: int, options: Options
+) -> tuple[Version, Steps]:
+    """The version and steps if a theorem or the instance is proved; without steps, those with the best rate."""
+    problem.expect(network)
+    chosen = find_version("nids" if version is None else version)
+    if steps is None:
+        seconds = options.get("max_seconds")
+        budget = Budget(None if seconds is None else _SHARE * seconds, None)
+        found = tune_certified(problem, network, chosen, seed=seed, budget=budget)
+        return found.version, found.steps
+    cert = certify(problem, network, chosen, steps)
+    if not cert.covered and cert.instance.standing != "proved":
+        raise InputError(
+            f"certified=True, and these steps of {chosen.name} are not: {cert.instance.standing}, "
+            f"{cert.instance.reason}; leave steps out, or use npga.tune(..., certified=True)"
+        )
+    return chosen, steps
+
+
 def _solution(result: Result, **more: Any) -> Solution:
     return Solution(**{item.name: getattr(result, item.name) for item in fields(Result)} | more)
 
@@ -226,7 +262,7 @@ def _retold(problem: Problem, version: Version, steps: Steps, state: AdaptiveSta
     return (
         f"Steps followed the run: beta changed {changes} times, {taken} of {len(state.legs)} legs ended in an "
         f"extrapolation, {retreats} were taken back. The last ones, to type: version=npga.version({version.name!r}"
-        f"{constant}), steps={typed}."
+        f"{constant}), steps={typed}. Whether they are proved to converge from every start: result.certified."
     )
 
 
@@ -275,7 +311,7 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
     message = (
         f"{result.message} Steps were chosen by {len(search.trials)} trial runs, which took another "
         f"{search.iterations} iterations and {search.rounds} rounds: version=npga.version({version.name!r}{constant}), "
-        f"steps=npga.{steps!r}."
+        f"steps=npga.{steps!r}. Whether they are proved to converge from every start: result.certified."
     )
     return _solution(result, message=message, search=search)
 

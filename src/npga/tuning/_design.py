@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -25,8 +25,8 @@ from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
-from npga.steps import Steps
 from npga.theory import certify
+from npga.tuning._certified_steps import design_certified
 from npga.tuning._design_space import DesignSpace, Pattern, patterns
 from npga.tuning._search import Budget, OutOfTimeError
 from npga.tuning._space import StepSpace
@@ -45,7 +45,7 @@ from npga.tuning._spectral import (
     short_runs,
 )
 from npga.tuning._tune import best_degree
-from npga.tuning._tuning_results import Trial, Trials
+from npga.tuning._tuning_results import DesignedVersion, Trial, Trials
 
 Array = NDArray[Any]
 
@@ -63,48 +63,6 @@ _CHECKED = 20
 _ROWS_UNTIL, _PATTERNS_UNTIL, _SEARCH_UNTIL = 0.3, 0.55, 0.8
 
 
-@dataclass(frozen=True, repr=False)
-class DesignedVersion(Version):
-    """A version found by `design`, and what is known about it.
-
-    Parameters
-    ----------
-    steps
-        The steps it was designed with.
-    rate
-        Spectral radius of the iteration: contraction of |x - x*| per iteration.
-    trials
-        What was tried.
-    message
-        What is known about it, in a sentence or two.
-    seconds
-        Wall time of the search.
-    measured
-        Iterations to a relative accuracy of 1e-8 of the confirming run.
-    """
-
-    steps: Steps | None = field(default=None, compare=False)
-    rate: float = field(default=math.nan, compare=False)
-    trials: Trials = field(default_factory=Trials, compare=False)
-    message: str = field(default="", compare=False)
-    seconds: float = field(default=math.nan, compare=False)
-    measured: float = field(default=math.nan, compare=False)
-
-    @property
-    def work(self) -> int:
-        """Iterations spent on trials."""
-        return self.trials.work
-
-    def iterations(self, accuracy: float) -> float:
-        """Iterations that shrink the error by `accuracy` at this rate."""
-        return math.log(accuracy) / math.log(self.rate)
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, rate={self.rate:.6g}, {self.steps})".replace(
-            "Version(", "DesignedVersion(", 1
-        )
-
-
 def design(
     problem: Problem,
     network: Network,
@@ -116,6 +74,7 @@ def design(
     seed: int = 0,
     max_seconds: float | None = None,
     reference: Reference | None = None,
+    certified: bool = False,
     progress: bool = False,
 ) -> DesignedVersion:
     """Find the polynomials B^2(W), C(W) and D(W), and steps, that solve a problem on a network fastest.
@@ -144,6 +103,9 @@ def design(
         Time; then, and on Ctrl-C, the best so far is returned.
     reference
         A solution from `npga.reference`, so that it is not computed again.
+    certified
+        Minimise the rate that an instance certificate proves for every start instead; no Chebyshev polynomials are
+        tried then, and `DesignedVersion.certificate` holds the proof.
     progress
         Show progress (a bar needs rich; a line every ten seconds where there is no terminal).
 
@@ -161,6 +123,16 @@ def design(
     if network.n < 2:
         raise InputError("the network has one node; a single agent mixes nothing, so there is nothing to design")
     begun = time.perf_counter()
+    if certified:
+        with show_progress("designing a version", progress) as tell:
+            spaces = [
+                DesignSpace(problem, network, one, constraints == "assumption-4") for one in patterns(degree, most)
+            ]
+            rows = [find_version(name) for name, row in version_rows().items() if not row.twin]
+            return design_certified(
+                problem, network, [row for row in rows if any(space.holds(row) for space in spaces)], spaces,
+                per_round=per == "round", rng=np.random.default_rng(seed), budget=Budget(max_seconds, tell),
+            )  # fmt: skip
     solution = solve_centrally(problem) if reference is None else reference
     with show_progress("designing a version", progress) as tell:
         drawing = _DesignSearch(
@@ -362,11 +334,8 @@ class _DesignSearch:
         covered = certify(self.problem, self.network, trial.version, trial.steps).covered
         place = "lies within a theorem" if covered else "lies outside every theorem"
         kept = ", satisfies Assumption 4" if self.assumption_4 else ""
-        values: dict[str, Any] = {f.name: getattr(trial.version, f.name) for f in fields(Version)}
-        values |= {"name": "designed", "title": "designed", "reference": "", "formulas": None, "c": None}
-        values |= {"chebyshev": self.chebyshev}
-        return DesignedVersion(
-            **values,
+        return DesignedVersion.of(
+            replace(trial.version, chebyshev=self.chebyshev),
             steps=trial.steps,
             rate=radius,
             trials=self.trials,

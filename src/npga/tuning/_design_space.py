@@ -88,6 +88,11 @@ class DesignSpace:
         low, high = np.array([_LOG_A, _LOG_B, _THETA, *[_COEFFICIENT] * sum(self.pattern)]).T
         return low, high
 
+    def holds(self, version: Version) -> bool:
+        """Whether the version is a point of this space."""
+        b, c, d = version.kernel_polynomials(1.0)
+        return self.pattern.holds(Pattern(len(d) - 1, len(c) - 1, len(b) - 1))
+
     def excess(self, point: Array) -> float:
         """How far a point lies outside the bounds; inf where Assumption 4 is asked for and cannot be had."""
         low, high = self._bounds()

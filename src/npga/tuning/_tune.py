@@ -16,6 +16,7 @@ from npga.problem import Problem
 from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
+from npga.tuning._certified_steps import tune_certified
 from npga.tuning._search import Budget, search_steps
 from npga.tuning._spectral import tune_spectral
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
@@ -39,6 +40,7 @@ def tune(
     max_seconds: float | None = ...,
     reference: Reference | None = ...,
     within_theorems: bool = ...,
+    certified: bool = ...,
     progress: bool = ...,
 ) -> Tuning: ...
 @overload
@@ -55,6 +57,7 @@ def tune(
     max_seconds: float | None = ...,
     reference: Reference | None = ...,
     within_theorems: bool = ...,
+    certified: bool = ...,
     progress: bool = ...,
 ) -> Ranking: ...
 def tune(
@@ -70,6 +73,7 @@ def tune(
     max_seconds: float | None = None,
     reference: Reference | None = None,
     within_theorems: bool = False,
+    certified: bool = False,
     progress: bool = False,
 ) -> Tuning | Ranking:
     """Find step sizes, and the version's constant c where it has one.
@@ -100,6 +104,9 @@ def tune(
     within_theorems
         Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message
         says that the steps lie outside the theorems.)
+    certified
+        Minimise the rate that an instance certificate proves for every start, whatever `method` says; the certificate
+        is `Tuning.certificate`. A run confirms the steps where a `reference` is given.
     progress
         Show progress (a bar needs rich; a line every ten seconds where there is no terminal).
     """
@@ -108,22 +115,27 @@ def tune(
     if (version is None) == (versions is None):
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
     problem.expect(network)
-    if method == "spectral" and reference is None:
+    if method == "spectral" and reference is None and not certified:
         reference = solve_centrally(problem)
 
     def one(chosen: Version) -> Tuning:
         if chosen.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
             found = tune(
                 problem, chosen.mixed(network), chosen.plain, method, seed=seed, max_seconds=max_seconds,
-                reference=reference, within_theorems=within_theorems, progress=progress,
+                reference=reference, within_theorems=within_theorems, certified=certified, progress=progress,
             )  # fmt: skip
             version = replace(found.version, chebyshev=chosen.chebyshev)
             return replace(found, version=version, network=network)
-        if method == "theorem":
+        if method == "theorem" and not certified:
             return tune_theorem(problem, network, chosen)
         gamma_max = 1.0 if within_theorems else None
         with show_progress(f"tuning {chosen.name}", progress) as tell:
             budget = Budget(max_seconds, tell)
+            if certified:
+                star = None if reference is None else reference.x
+                return tune_certified(
+                    problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget, star=star
+                )
             if method == "search":
                 return search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
             return tune_spectral(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from npga import extras
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.steps import Steps
+from npga.theory import Certificate
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,10 @@ class Tuning:
     version, steps, network
         What to run; the version's constant c is tuned where it has one.
     method
-        "theorem", "spectral" or "search".
+        "theorem", "spectral", "search" or "certified".
     rate
-        Contraction of |x - x*| per iteration: proved ("theorem"), the spectral radius ("spectral"), or measured over
-        the last trial ("search").
+        Contraction of |x - x*| per iteration: proved ("theorem", "certified"), the spectral radius ("spectral"), or
+        measured over the last trial ("search").
     trials
         What was tried.
     message
@@ -123,6 +124,8 @@ class Tuning:
         Wall time.
     measured
         Iterations to the target accuracy of the confirming run; nan without one.
+    certificate
+        The certificate whose instance is proved, where certified steps were asked for.
     """
 
     version: Version
@@ -134,6 +137,7 @@ class Tuning:
     message: str
     seconds: float
     measured: float = math.nan
+    certificate: Certificate | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", TunedSteps.of(self.steps, self.version))
@@ -156,6 +160,58 @@ class Tuning:
         return (
             f"{self.version.name} by {self.method}: alpha = {s.alpha:.4g}, beta = {s.beta:.4g}, gamma = {s.gamma:.4g}, "
             f"theta = {s.theta:.4g}{c}; {self.iterations(0.1):.4g} iterations per digit. {self.message}"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class DesignedVersion(Version):
+    """A version found by `npga.design`, and what is known about it.
+
+    Parameters
+    ----------
+    steps
+        The steps it was designed with.
+    rate
+        Spectral radius of the iteration: contraction of |x - x*| per iteration.
+    trials
+        What was tried.
+    message
+        What is known about it, in a sentence or two.
+    seconds
+        Wall time of the search.
+    measured
+        Iterations to a relative accuracy of 1e-8 of the confirming run.
+    certificate
+        The certificate whose instance is proved, where that was asked for.
+    """
+
+    steps: Steps | None = field(default=None, compare=False)
+    rate: float = field(default=math.nan, compare=False)
+    trials: Trials = field(default_factory=Trials, compare=False)
+    message: str = field(default="", compare=False)
+    seconds: float = field(default=math.nan, compare=False)
+    measured: float = field(default=math.nan, compare=False)
+    certificate: Certificate | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, version: Version, **facts: Any) -> DesignedVersion:
+        """A version under the name of a designed one, with what is known about it."""
+        values: dict[str, Any] = {item.name: getattr(version, item.name) for item in fields(Version)}
+        values |= {"name": "designed", "title": "designed", "reference": "", "formulas": None, "c": None}
+        return cls(**values, **facts)
+
+    @property
+    def work(self) -> int:
+        """Iterations spent on trials."""
+        return self.trials.work
+
+    def iterations(self, accuracy: float) -> float:
+        """Iterations that shrink the error by `accuracy` at this rate."""
+        return math.log(accuracy) / math.log(self.rate)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, rate={self.rate:.6g}, {self.steps})".replace(
+            "Version(", "DesignedVersion(", 1
         )
 
 
