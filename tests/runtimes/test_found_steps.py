@@ -14,7 +14,7 @@ from helpers.rehearsal import free_addresses, solution
 from npga import functions as fn
 from npga.errors import InputError
 from npga.experiments import EXPERIMENTS
-from npga.runtimes import Alone, Diverged, Layout, OwnPart, Party, launch, read_job, write_job
+from npga.runtimes import Alone, BadMessage, Diverged, Layout, OwnPart, Party, launch, read_job, write_job
 from npga.runtimes._agreement import Agreement
 from npga.runtimes._found_steps import Council, Tree
 from npga.tuning import AdaptiveNpga, AdaptiveState, tied_version
@@ -234,7 +234,7 @@ def test_where_no_steps_help_the_run_says_so(tmp_path):
     def choose(total):
         grows[0] += 1
         chosen = np.zeros(party._found._one.choice_size)
-        chosen[0], chosen[2] = (1.0, 10.0) if grows[0] < 3 else (2.0, 10.0)
+        chosen[:3] = 1.0 if grows[0] < 3 else 2.0, party._found.beta, 10.0
         return chosen
 
     party._found._one.choose_leg = choose
@@ -243,6 +243,24 @@ def test_where_no_steps_help_the_run_says_so(tmp_path):
     states = party._own_states()
     assert all(isinstance(state, AdaptiveState) for state in states.values())
     assert [leg.retreated for leg in legs(party)] == [True, True]
+
+
+@pytest.mark.parametrize("wrong", [{1: -1.0}, {1: 1e30}, {0: 5.0}, {2: 0.0}, {4: 1.0}], ids=str)
+def test_a_choice_that_cannot_be_one_is_refused(tmp_path, wrong):
+    path, *_ = a_job(tmp_path, 3)
+    job = read_job(path)
+    party = Party(job, Layout(job.network, [range(3)]), 0, Alone())
+    one = party._found._one
+
+    def choose(_total):
+        chosen = np.zeros(one.choice_size)
+        chosen[1:3] = one.steps.beta, 1.0
+        chosen[list(wrong)] = list(wrong.values())
+        return chosen
+
+    one.choose_leg = choose
+    with pytest.raises(BadMessage, match="choice of steps"):
+        party.run()
 
 
 def test_lines_tell_the_steps_of_the_moment(tmp_path):

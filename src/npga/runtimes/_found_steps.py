@@ -25,7 +25,7 @@ from npga.functions import Function
 from npga.networks import Network
 from npga.problem import Agent, spectral_norm
 from npga.runtimes._agreement import Agreement, coarse
-from npga.runtimes._faults import Diverged
+from npga.runtimes._faults import BadMessage, Diverged, Peer
 from npga.steps import Steps
 from npga.tuning import AdaptiveAgent
 
@@ -119,6 +119,13 @@ class Council:
             chosen |= {i: np.array(heard[i][tree.parent[i]]) for i in chosen if tree.level[i] == level + 1}
         return next(iter(chosen.values()))
 
+    def refusal(self) -> BadMessage:
+        """What to raise of a choice that cannot be one."""
+        root = self._tree.root
+        return BadMessage(
+            Peer(f"agent {root}", root), "it, or one that passed its choice of steps on, sent none that can be"
+        )
+
     def largest(self, own: Mapping[int, Array]) -> Array:
         """Maxima over all agents."""
         before = self._agreement.rounds
@@ -162,6 +169,8 @@ class FoundSteps:
         norm = self._council.largest({i: coarse(np.array([one.first_norm()])) for i, one in self.agents.items()})
         parts = {i: coarse(np.array([one.first_part()])) for i, one in self.agents.items()}
         beta = self._council.decide(parts, lambda total: self._one.choose_first(float(norm[0]), float(total[0])), 1)
+        if not beta[0] > 0.0:
+            raise self._council.refusal()
         for agent in self.agents.values():
             agent.begin(float(beta[0]))
 
@@ -197,6 +206,8 @@ class FoundSteps:
         agents, one = self.agents, self._one
         parts = {i: agent.leg_part() for i, agent in agents.items()}
         chosen = self._council.decide(parts, one.choose_leg, one.choice_size)
+        if not one.is_sound(chosen):
+            raise self._council.refusal()
         if one.gives_up(chosen):
             raise NoStepsHelp(next(iter(agents)))
         if one.retreats_at(chosen):

@@ -25,6 +25,7 @@ from npga.solver import LocalAgent, State
 from npga.steps import Steps
 from npga.tuning._adaptive_run import _ALARM, _FIELDS, _RETREATS, _SMALLER, AdaptiveState, steeper_slopes
 from npga.tuning._adaptive_steps import (
+    FARTHEST,
     GAMMA,
     THETA,
     LegSample,
@@ -48,6 +49,8 @@ _GO_ON, _RETREAT, _GIVE_UP = 0.0, 1.0, 2.0
 # Stands for what is too large for a number: the sum shows growth, and that is what it is asked for.
 _HUGE = 1e300
 _HEAD = 5
+# Weights of a combination add up to one, to this.
+_NEAR_ONE = 1e-6
 
 
 class AdaptiveAgent:
@@ -175,6 +178,13 @@ class AdaptiveAgent:
         chosen[:_HEAD] = _GO_ON, after, caution, powers[-1], weights is not None
         chosen[_HEAD:] = 0.0 if weights is None else weights
         return chosen
+
+    def is_sound(self, chosen: Array) -> bool:
+        """Whether a choice can be what `choose_leg` returned: it came from elsewhere."""
+        kind, beta, caution, last = chosen[:4].tolist()
+        near = self._place[5] / FARTHEST <= beta <= self._place[5] * FARTHEST
+        whole = not self.tries(chosen) or abs(chosen[_HEAD:].sum() - 1.0) < _NEAR_ONE
+        return bool(kind in (_GO_ON, _RETREAT, _GIVE_UP) and near and caution >= self._place[3] and last >= 0 and whole)
 
     @property
     def choice_size(self) -> int:

@@ -67,7 +67,7 @@ _FIRST, _GROWTH, _SAMPLES, _EARLY = 12, 1.2, 10, 3
 # How far beta may move after a leg, early and later; what is nearer than a factor of e is left alone.
 _FAR, _NEAR, _LEAVE = 1e3, 10.0, 1.0
 # Beta never leaves its first value by more than this: an infeasible problem makes lam drift for ever.
-_FARTHEST = 1e9
+FARTHEST = 1e9
 # An extrapolation is taken if it leaves this part of r^2; its equations are damped by this part of their trace.
 _TAKEN, _DAMPING = 0.8, 1e-12
 
@@ -277,7 +277,7 @@ def next_beta(sums: LegSums, beta: float, leg: int, first: float) -> float:
     if abs(math.log(ratio)) <= _LEAVE:
         return beta
     moved = beta * (ratio if leg < _EARLY else math.sqrt(ratio))
-    return min(max(moved, first / _FARTHEST), first * _FARTHEST)
+    return min(max(moved, first / FARTHEST), first * FARTHEST)
 
 
 def combination(gram: Array) -> Array | None:
