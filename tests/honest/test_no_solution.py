@@ -109,6 +109,14 @@ def test_a_missing_saddle_point_is_named(name, way):
         assert result.status is STATUS.NO_SADDLE_POINT, result
 
 
+def test_relays_do_not_stand_in_the_way():
+    """An agent without variables belongs to no group of coordinates."""
+    ends = [npga.Agent(ONE, square(), fn.Box(0.0, 1.0)) for _ in range(2)]
+    relays = [npga.Agent(np.zeros((1, 0)), fn.Zero()), npga.Agent(np.zeros((1, 0)), fn.Zero(), fn.L2(1.0))]
+    result = npga.solve(npga.Problem([ends[0], relays[0], ends[1], relays[1]], fn.Equality([5.0])), RING)
+    assert result.status is STATUS.INFEASIBLE
+
+
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e8])
 def test_an_objective_without_bound_is_named_in_all_units(scale):
     problem = four(np.array([[1.0, -1.0]]), fn.Linear([-2.0 * scale, scale]), fn.NonNegative(), fn.Equality([1.0]))

@@ -162,7 +162,8 @@ def _separated(problem: Problem, x: Array, y: Array) -> Obstacle | None:
     y = y / np.abs(y).max()
     pull = problem.A.adjoint(np.broadcast_to(y, (problem.n, problem.p)))
     apart = [1 if agent.g.is_separable or agent.g.is_zero else 0 for agent in problem.agents]
-    groups = np.concatenate([[1] * size if one else [size] for one, size in zip(apart, problem.sizes, strict=True)])
+    sizes = [[1] * size if one else [size] for one, size in zip(apart, problem.sizes.tolist(), strict=True) if size]
+    groups = np.array([size for own in sizes for size in own], dtype=np.int64)  # a relay has no variables
     least = _extreme(problem.g, x, -pull, groups, _NOISE * _largest_pulls(problem, y))
     z = problem.A.apply(x).sum(axis=0)
     most = _extreme(problem.h, z, y, np.diff(problem.units.bounds), np.zeros(problem.p))
