@@ -1,10 +1,16 @@
-"""A TCP proxy between two parties that cuts, stalls, half closes or delays what passes through it."""
+"""A TCP proxy between parties that cuts, stalls, half closes or delays what passes through it; a job behind such."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
+import time
+
+import numpy as np
+
+from helpers.rehearsal import finish, free_addresses, make_job, solution, start_party
 
 
 class Proxy:
@@ -106,3 +112,55 @@ class Proxy:
     def delay(self, seconds: float) -> None:
         """Every piece takes so much longer."""
         self._delay = seconds
+
+
+class Rehearsal:
+    """A job whose parties reach one another through proxies, one in front of each."""
+
+    def __init__(self, directory, n, **options):
+        fronts, self.backs = free_addresses(n), free_addresses(n)
+        self.path, self.problem, self.network, self.version, self.steps = make_job(
+            directory, n, keys=True, addresses=fronts, metrics_seconds=0.05, **options
+        )
+        self.n, self.out, self.options = n, directory / "out", options
+        text = self.path.read_text()
+        self.jobs = [directory / f"job{k}.toml" for k in range(n)]
+        for job, front, back in zip(self.jobs, fronts, self.backs, strict=True):
+            job.write_text(text.replace(f'"{front}"', f'"{back}"'))
+        self.proxies = [Proxy(front, back) for front, back in zip(fronts, self.backs, strict=True)]
+
+    def __enter__(self):
+        self._stack = contextlib.ExitStack()
+        for proxy in self.proxies:
+            self._stack.enter_context(proxy)
+        self.parties = [self.start(k) for k in range(self.n)]
+        return self
+
+    def start(self, k, *more):
+        return start_party(self.jobs[k], k, self.out, "--progress", *more)
+
+    def __exit__(self, *_):
+        for party in self.parties:
+            party.kill()
+        self._stack.close()
+
+    def iteration(self, k=0):
+        path = self.out / f"party{k}.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return json.loads(lines[-1])["iteration"] if lines else 0
+
+    def wait_for(self, iteration, k=0, seconds=120):
+        deadline = time.monotonic() + seconds
+        while self.iteration(k) < iteration:
+            assert time.monotonic() < deadline
+            assert all(party.poll() in (None, 0) for party in self.parties), finish(self.parties, 1)
+            time.sleep(0.05)
+
+    def same_bits(self, seconds=180):
+        said = finish(self.parties, seconds)
+        assert [code for code, _ in said] == [0] * self.n, said
+        x, lam, _ = solution(self.problem, self.network, self.version, self.steps, self.options["max_iters"])
+        files = [np.load(self.out / f"agent{i}.npz") for i in range(self.n)]
+        np.testing.assert_array_equal(np.concatenate([file["x"] for file in files]), x)
+        np.testing.assert_array_equal(np.stack([file["lam"] for file in files]), lam)
+        return [words for _, words in said]

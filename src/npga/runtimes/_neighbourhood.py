@@ -199,8 +199,11 @@ class Neighbourhood:
         return other
 
     async def _go_on(self, session: Session, stream: Any, other: Hello) -> asyncio.Event | None:
-        """Take a connection into use if its hello is right; returns what is set at its end, None if it was a look."""
-        if other.check:
+        """Take a connection into use if its hello is right; returns what is set at its end, None if it is not for use.
+
+        That is a look, or a neighbour still in a run that this party has left: it now knows, and will begin again.
+        """
+        if other.check or (other.received and not session.begun):
             return None
         self._hello.agree(other, session.party, self._layout)
         if other.nonce != session.nonce:

@@ -184,7 +184,9 @@ class Party:
             for i in self.agents:
                 (self._out / f"agent{i}.npz").unlink(missing_ok=True)  # the result of an earlier run
         ended = None
-        if start:
+        if not start:
+            self._states.save_start(self._own_states(), self._agreement.largest)
+        else:
             LOG.info("going on from iteration %d", start)
             states, kkt = self._states.load(start)
             self._resume_at(states)

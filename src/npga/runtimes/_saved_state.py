@@ -191,7 +191,7 @@ class PartyStates:
         if resume:
             return
         found = self._usable()
-        if found and any(saved.finished(found[-1]) is None for saved in self._saved.values()):
+        if found and found[-1] and any(saved.finished(found[-1]) is None for saved in self._saved.values()):
             raise InputError(
                 f"the directory holds checkpoints of an unfinished run (iterations {found}); pass --resume to go on "
                 "from them, or choose another directory"
@@ -212,13 +212,15 @@ class PartyStates:
             return found
 
         newest = mine[-1] if mine else 0
-        low, high, some, none, zero = ask(-newest, newest, resume, not resume, from_zero and not mine)
+        low, high, some, none, zero, lost = ask(
+            -newest, newest, resume, not resume, from_zero and not mine, resume and not mine
+        )
         if some and none:
             raise ResumeError("some parties resume and others do not; start all with --resume, or none")
         start = int(-low)
         while start and ask(start not in mine)[0]:
             start = int(-ask(-max((k for k in mine if k < start), default=0))[0])
-        if high and not start and not zero:
+        if high and not start and lost and not zero:
             whose = "another party" if mine else f"this party (in {self._directory})"
             raise ResumeError(
                 f"there are saved states of up to iteration {high:g}, and {whose} has none that fits; restore its "
@@ -226,6 +228,13 @@ class PartyStates:
             )
         self._leave(start)
         return start
+
+    def save_start(self, states: dict[int, State], largest: Callable[[Mapping[int, Array]], Array]) -> None:
+        """At zero too all have a state before anyone goes on: who is killed early on has not lost one."""
+        if self._every:
+            if not self._usable():
+                self._save(states)
+            largest(dict.fromkeys(self._agents, np.zeros(1)))
 
     def _leave(self, start: int) -> None:
         """What is newer than the start will be computed again; what a start from zero gives up is put aside."""

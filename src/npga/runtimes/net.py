@@ -206,6 +206,7 @@ class GrpcLink:
     def close(self, error: BaseException | None = None) -> None:
         """Tell the neighbours that and why this party ends; without an error, wait for them to end as well."""
         if not self._loop.is_closed():
+            self._loop.set_exception_handler(lambda *_: None)  # of what was interrupted nobody wants to hear
             with contextlib.suppress(Exception):
                 self._loop.run_until_complete(self._close(error))
             self._loop.close()
