@@ -10,11 +10,23 @@ import pytest
 
 import npga
 from helpers.families import random_problem
-from helpers.rehearsal import free_addresses, solution
+from helpers.rehearsal import finish, free_addresses, solution, start_hostile, start_party
 from npga import functions as fn
 from npga.errors import InputError
 from npga.experiments import EXPERIMENTS
-from npga.runtimes import Alone, BadMessage, Diverged, Layout, OwnPart, Party, launch, read_job, write_job
+from npga.runtimes import (
+    Alone,
+    BadMessage,
+    Diverged,
+    ExitCode,
+    Layout,
+    OwnPart,
+    Party,
+    keygen,
+    launch,
+    read_job,
+    write_job,
+)
 from npga.runtimes._agreement import Agreement
 from npga.runtimes._found_steps import Council, Tree
 from npga.tuning import AdaptiveNpga, AdaptiveState, tied_version
@@ -270,6 +282,24 @@ def test_lines_tell_the_steps_of_the_moment(tmp_path):
     assert lines[-1]["steps"]["beta"] == party._found.beta
     assert set(lines[-1]["steps"]["alpha"]) == {"0", "1", "2", "3", "4"}
     assert lines[-1]["steps_rounds"] == party._council.rounds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [40, 53, 75])
+def test_a_party_that_is_killed_between_processes_costs_no_bit(tmp_path, at):
+    options = {"patience": 300.0, "connect": 300.0, "outage": 0.0, "checkpoint_rounds": 10}
+    path, *_ = a_job(tmp_path, 4, tol=1e-6, check_every=30, max_iters=3000, **options)
+    keygen(read_job(path))
+    out = tmp_path / "out"
+    killed = start_hostile(path, 2, out, "--fault", "kill", "--at", at)
+    said = finish([start_party(path, k, out) for k in (0, 1, 3)], 300)
+    assert finish([killed], 300)[0][0] == -9
+    assert all(code == ExitCode.TRY_AGAIN for code, _ in said), said
+    resumed, straight = launch(path, "grpc", out, resume=True), launch(path, "inprocess", tmp_path / "straight")
+    assert json.loads((out / "party0.json").read_text())["resumed_from"] > 0
+    assert (resumed.iterations, resumed.kkt) == (straight.iterations, straight.kkt)
+    np.testing.assert_array_equal(resumed.x, straight.x)
+    np.testing.assert_array_equal(resumed.lam, straight.lam)
 
 
 @pytest.mark.slow
