@@ -7,7 +7,6 @@ docs/suite.md and its figure from them.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +22,15 @@ sys.path[0] = str(HERE.parent)  # `python benchmarks/suite` puts this folder the
 from suite import CASES, measure, report  # noqa: E402
 
 Row = dict[str, Any]
+# Instances that one process measures, one after the other.
+PART = 8
 
 
 def main() -> None:
     """Parse, measure what is not known yet, report."""
     options = arguments()
     if options.one:
-        measure.one(json.loads(options.one))
+        measure.several()
         return
     memory, code = measure.Memory(Path(options.out) / "suite"), measure.code_fingerprint()
     names = [name for name in CASES if any(fnmatch(name, pattern) for pattern in options.case)]
@@ -40,41 +41,45 @@ def main() -> None:
     with Progress(*columns) as bar, ThreadPoolExecutor(options.jobs) as pool:
         task = bar.add_task("suite", total=len(work))
 
-        def instance(where: tuple[str, int]) -> None:
-            for row in measured(memory, code, *where, options):
-                bar.update(task, description=f"{where[0]}, seed {where[1]}")
+        def some(part: list[tuple[str, int]]) -> None:
+            for row in measured(memory, code, part, options):
+                bar.update(task, description=f"{row['case']}, seed {row['seed']}")
                 print(report.line(row), flush=True)  # a line for each, in a terminal above the bar and in a log
-            bar.advance(task)
+            bar.advance(task, len(part))
 
-        list(pool.map(instance, work))
+        list(pool.map(some, [work[k : k + PART] for k in range(0, len(work), PART)]))
     rows = memory.of(code)
     print("\n".join(report.verdicts(rows)))
     if options.write_docs:
         report.write(rows, HERE.parents[1] / "docs")
 
 
-def measured(memory: measure.Memory, code: str, name: str, seed: int, options: argparse.Namespace) -> Iterator[Row]:
-    """The rows of an instance, from the memory or new."""
-    wanted = []
-    for kind in options.kind:
-        known = memory.get({"case": name, "seed": seed, "kind": kind, "code": code})
-        if known is None or options.again:
-            wanted.append(kind)
-        else:
-            yield known
-    if not wanted:
-        return
+def measured(
+    memory: measure.Memory, code: str, part: list[tuple[str, int]], options: argparse.Namespace
+) -> Iterator[Row]:
+    """The rows of some instances, from the memory or new."""
+    orders = []
+    for name, seed in part:
+        known = {kind: memory.get({"case": name, "seed": seed, "kind": kind, "code": code}) for kind in options.kind}
+        yield from (row for row in known.values() if row is not None and not options.again)
+        wanted = [kind for kind in options.kind if known[kind] is None or options.again]
+        if wanted:
+            orders.append(order(memory, name, seed, wanted, options))
+    for asked, kind, found in measure.apart(orders):
+        row = {"case": asked["case"], "seed": asked["seed"], "kind": kind, "code": code, "problem": asked["problem"]}
+        memory.add(row | found)
+        if kind != "steps":
+            yield row | found
+
+
+def order(memory: measure.Memory, name: str, seed: int, kinds: list[str], options: argparse.Namespace) -> Row:
+    """What another process shall measure; steps are found only where none are known for this problem."""
     problem = measure.fingerprint(CASES[name].build(seed))
     steps = memory.get({"case": name, "seed": seed, "kind": "steps", "problem": problem})
-    if "tuned" in wanted and steps is None:
-        wanted.insert(wanted.index("tuned"), "steps")
-    order = {"case": name, "seed": seed, "kinds": wanted, "steps": steps}
-    order |= {"limit": options.seconds, "tune_seconds": options.tune_seconds}
-    for kind, found in measure.apart(order):
-        row = {"case": name, "seed": seed, "kind": kind, "code": code, "problem": problem} | found
-        memory.add(row)
-        if kind != "steps":
-            yield row
+    if "tuned" in kinds and steps is None:
+        kinds.insert(kinds.index("tuned"), "steps")
+    limits = {"limit": options.seconds, "tune_seconds": options.tune_seconds}
+    return {"case": name, "seed": seed, "problem": problem, "kinds": kinds, "steps": steps} | limits
 
 
 def arguments() -> argparse.Namespace:
@@ -94,7 +99,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="measure again what is known for this code")
     parser.add_argument("--out", default=str(HERE.parents[1] / "out"), help="folder of results (default out/)")
     parser.add_argument("--write-docs", action="store_true", help="write docs/suite.md and its figure")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.case = options.case or ["*"]
     options.kind = options.kind or list(measure.KINDS)

@@ -4,8 +4,8 @@
     tuned     npga.solve with the steps that npga.tune found; the search is not counted
     pga       the centralised method on the same problem, where the library has it
 
-An instance is measured in a process of its own, which is ended when it has used up its processor time, so that nothing
-can stop the suite. A result is remembered under (case, seed, kind, fingerprint of the code); tuned steps under
+Instances are measured in other processes, which are ended when one of them has used up its processor time, so that
+nothing can stop the suite. A result is remembered under (case, seed, kind, fingerprint of the code); tuned steps under
 (problem, network) alone, because they cost most of the time and stay good steps when the code changes. Limits are in
 iterations and processor time: a loaded machine measures the same.
 """
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,45 +202,51 @@ def code_fingerprint() -> str:
 # ---------------------------------------------------------------- a process of its own
 
 
-def apart(order: Row) -> Iterator[tuple[str, Row]]:
-    """The kinds of an order and their rows, as another process finds them; what is missing was ended."""
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPGA_THREADS"), "1")
-    command = [sys.executable, str(Path(__file__).parent), "--one", json.dumps(order)]
-    left = list(order["kinds"])
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | single
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith(MARK):
-                kind, row = json.loads(line.removeprefix(MARK))
-                left.remove(kind)
-                yield kind, row
-    for kind in left:
-        yield (
-            kind,
-            {"status": "killed", "message": f"ended with {process.returncode}: {order['limit']:.0f} s are over?"},
-        )
+def apart(orders: list[Row]) -> Iterator[tuple[Row, str, Row]]:
+    """Orders, kinds and rows, as other processes find them, each for as many instances as it survives."""
+    while orders:
+        left = {k: list(order["kinds"]) for k, order in enumerate(orders)}
+        with subprocess.Popen([sys.executable, str(Path(__file__).parent), "--one"], **_PIPES) as process:
+            process.stdin.write(json.dumps(orders) + "\n")
+            process.stdin.close()
+            for line in process.stdout:
+                if line.startswith(MARK):
+                    k, kind, row = json.loads(line.removeprefix(MARK))
+                    left[k].remove(kind)
+                    yield orders[k], kind, row
+        unfinished = [k for k in left if left[k]]
+        for kind in left[unfinished[0]] if unfinished else ():
+            yield orders[unfinished[0]], kind, {"status": "killed", "message": f"ended with {process.returncode}"}
+        orders = [orders[k] for k in unfinished[1:]]
 
 
 # Lines of the other process that are results.
 MARK = "suite-row "
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPGA_THREADS"), "1")
+_PIPES: dict[str, Any] = {
+    "stdin": subprocess.PIPE,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.DEVNULL,
+    "text": True,
+    "env": os.environ | _ONE_THREAD,
+}
 
 
-def one(order: Row) -> None:
-    """What the other process does; prints a line of JSON for each kind."""
+def several() -> None:
+    """What the other process does: reads its orders, prints a line of JSON for each kind."""
     from suite import CASES
 
-    limit = int(order["limit"])
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-    instance, seed = CASES[order["case"]].build(order["seed"]), order["seed"]
-    answer, steps = instance.solve(), order["steps"]
-    for kind in order["kinds"]:
-        if kind == "steps":
-            row = steps = in_processor_time(lambda: tuned_steps(instance, seed, answer, order["tune_seconds"]))
-        else:
-            row = run(instance, kind, seed, answer, steps)
-        print(MARK + json.dumps([kind, row], default=float), flush=True)
+    for k, order in enumerate(json.loads(sys.stdin.readline())):
+        used = int(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (used + int(order["limit"]), resource.RLIM_INFINITY))
+        instance, seed = CASES[order["case"]].build(order["seed"]), order["seed"]
+        answer, steps = instance.solve(), order["steps"]
+        for kind in order["kinds"]:
+            if kind == "steps":
+                row = steps = in_processor_time(partial(tuned_steps, instance, seed, answer, order["tune_seconds"]))
+            else:
+                row = run(instance, kind, seed, answer, steps)
+            print(MARK + json.dumps([k, kind, row], default=float), flush=True)
 
 
 def in_processor_time(action: Any) -> Row:

@@ -77,6 +77,20 @@ def test_the_same_seed_gives_the_same_steps(problem, method):
     assert [t.steps for t in first.trials] == [t.steps for t in again.trials]
 
 
+def test_the_time_of_the_centralised_solution_counts():
+    """Where it is not found in its part of the time, trial runs choose, and the message says so."""
+    found = tune(random_problem(3, 6, 3, "zero", "l1", "equality"), NETWORK, "nids", max_seconds=1e-9)
+    assert found.method == "search"
+    assert "no centralised solution" in found.message
+    assert "max_seconds" in found.message
+
+
+def test_a_problem_without_a_solution_is_refused():
+    agents = [npga.Agent(np.ones((2, 1)), fn.SquaredNorm(1.0)) for _ in range(6)]
+    with pytest.raises(InputError, match="No point satisfies the coupling"):
+        tune(npga.Problem(agents, fn.Equality([1.0, 2.0])), NETWORK, "nids")
+
+
 @pytest.mark.parametrize("method", ["spectral", "search"])
 def test_time_is_respected(method):
     problem, net = elastic_net(), network()

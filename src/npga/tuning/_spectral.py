@@ -40,7 +40,12 @@ _GLANCE = 30
 _DESCENT = 45
 _AGAIN = (0.2, 0.3, 0.15)
 _RUNS = 2
-_POLISH = 60
+# Runs that a simplex may make, and sizes: of the first, from each of the best, then of those from the winner.
+_POLISH, _SIZES = 40, (0.1, 0.1, 0.05)
+# A gain that matters, as a logarithm (2 %), and how often all sizes may take their turn.
+_GAIN, _TURNS = 0.01, 4
+# Part of the time after which the radius must be good enough; the rest is for runs.
+_DESCENTS = 0.6
 ACCURACY = 1e-8
 _CHECKED = 5
 _CONFIRMED = 200_000
@@ -184,13 +189,38 @@ class SpectralSearch:
     def search(self, space: StepSpace, seed: int) -> None:
         """Descend on the radius, then on the length of real runs."""
         rng = np.random.default_rng(seed)
-        best = descents(self, space, rng)
+        best = self._smallest_radii(space, rng)
         limit = longest_run(1.0 - 10.0 ** -min(best[0][0], 12.0))
         runs = [(self.run(point, limit), point) for _, point in best[:_RUNS]]
-        value, start = min(runs, key=lambda pair: pair[0])
-        if value >= _FAILED:
-            start, limit = self._first_that_ends(space) or (start, limit)
-        descend(lambda point: self.run(point, limit), start, 0.05, _POLISH, rng)
+        runs.sort(key=lambda pair: pair[0])
+        if runs[0][0] >= _FAILED:
+            start, limit = self._first_that_ends(space) or (runs[0][1], limit)
+            runs = [(_FAILED, start)]
+
+        def length(point: Array) -> float:
+            return self.run(point, limit)
+
+        ended = [pair for pair in runs if pair[0] < _FAILED] or runs[:1]
+        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for _, point in ended]
+        settle(length, min(polished, key=lambda pair: pair[0]), _SIZES[1:], _POLISH, rng)
+
+    def _smallest_radii(self, space: StepSpace, rng: np.random.Generator) -> list[Found]:
+        """What the descents find, or have found when their part of the time is over."""
+        whole = self.budget
+        self.budget = whole.until(_DESCENTS)
+        try:
+            return descents(self, space, rng)
+        except OutOfTimeError:
+            known = self._stable() or short_runs(self.trials)
+            if not known:
+                raise
+            return [(slowness(trial.rate), space.encode(trial.steps, trial.version.c)) for trial in known[:_RUNS]]
+        finally:
+            self.budget = whole
+
+    def _stable(self) -> list[Trial]:
+        """Trials with a radius below one, the smallest first."""
+        return sorted((t for t in self.trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
 
     def _first_that_ends(self, space: StepSpace) -> tuple[Array, int] | None:
         """Steps with a larger radius whose run ends, and its limit, found in growing strides.
@@ -198,8 +228,7 @@ class SpectralSearch:
         The radius is that of the linearisation at the solution. Where functions have kinks, a run that starts far away
         may never come near it.
         """
-        stable = sorted((t for t in self.trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
-        k = 1
+        stable, k = self._stable(), 1
         while k < len(stable):
             point, limit = space.encode(stable[k].steps, stable[k].version.c), longest_run(stable[k].rate)
             if self.run(point, limit) < _FAILED:
@@ -234,7 +263,7 @@ def descents(
     first.sort(key=lambda pair: pair[0])
     best = [descend(job.objective, point, 0.3, _DESCENT, rng) for _, point in first[:2]]
     best.sort(key=lambda pair: pair[0])
-    best[0] = descend_again(job.objective, best[0], again, _DESCENT, rng)
+    best[0] = settle(job.objective, best[0], again, _DESCENT, rng)
     return best
 
 
@@ -291,8 +320,13 @@ def _arrives_from_afar(job: SpectralSearch, trial: Trial, measured: float) -> bo
 
 def _message(job: SpectralSearch, trial: Trial, check: Rate, measured: float) -> str:
     near = ""
-    if not job.linearisation.exact and not _arrives_from_afar(job, trial, measured):
-        near = " From a start ten times as far away a run did not arrive: they may be stable near the solution only."
+    try:
+        if not job.linearisation.exact and not _arrives_from_afar(job, trial, measured):
+            near = (
+                " From a start ten times as far away a run did not arrive: they may be stable near the solution only."
+            )
+    except OutOfTimeError:
+        near = " There was no time to try a start that is further away."
     how = "exact" if job.linearisation.exact else "linearised at the solution"
     sure = "" if check.converged else ", an estimate that had not settled"
     return (
@@ -336,6 +370,20 @@ def descend_again(
     """Go on from the best point with a new simplex of each size."""
     for size in sizes:
         best = min(best, descend(function, best[1], size, limit, rng), key=lambda pair: pair[0])
+    return best
+
+
+def settle(
+    function: Callable[[Array], float], best: Found, sizes: tuple[float, ...], limit: int, rng: np.random.Generator
+) -> Found:
+    """Go on from the best point with new simplices of these sizes in turn, until none of them gains what matters."""
+    idle = 0
+    for turn in range(_TURNS * len(sizes)):
+        before = best[0]
+        best = descend_again(function, best, (sizes[turn % len(sizes)],), limit, rng)
+        idle = 0 if best[0] < before - _GAIN else idle + 1
+        if idle == len(sizes):
+            break
     return best
 
 

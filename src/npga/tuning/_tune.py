@@ -13,7 +13,7 @@ from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
 from npga.networks import versions as all_versions
 from npga.problem import Problem
-from npga.solver import Reference, show_progress
+from npga.solver import Reference, Status, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
 from npga.tuning._certified_steps import tune_certified
@@ -24,6 +24,8 @@ from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 METHODS = ("theorem", "spectral", "search")
 # Degrees of Chebyshev polynomials that are tried where rounds count, and with how many of the best versions.
 DEGREES, _DEEPENED = (2, 3, 5, 8, 13, 21, 34), 2
+# Part of the time that a centralised solution may take, and the residual that it must have.
+_REFERENCE, _SOLVED = 0.5, 1e-6
 
 
 @overload
@@ -98,7 +100,8 @@ def tune(
     seed
         The same seed gives the same steps, unless the time runs out.
     max_seconds
-        Time for each version; then, and on Ctrl-C, the best so far is returned.
+        Time for each version; then, and on Ctrl-C, the best so far is returned. A centralised solution that is needed
+        first takes up to half of the first version's time; where that is not enough, trial runs choose.
     reference
         A solution from `npga.reference`, so that it is not computed again.
     within_theorems
@@ -115,8 +118,11 @@ def tune(
     if (version is None) == (versions is None):
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
     problem.expect(network)
+    begun, words = [time.perf_counter()], ""
     if method == "spectral" and reference is None and not certified:
-        reference = solve_centrally(problem)
+        reference = _solution(problem, max_seconds, progress)
+        if not reference.kkt <= _SOLVED:
+            method, words = "search", f" There is no centralised solution to tune at. {reference.message}"
 
     def one(chosen: Version) -> Tuning:
         if chosen.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
@@ -130,14 +136,15 @@ def tune(
             return tune_theorem(problem, network, chosen)
         gamma_max = 1.0 if within_theorems else None
         with show_progress(f"tuning {chosen.name}", progress) as tell:
-            budget = Budget(max_seconds, tell)
+            budget = Budget(max_seconds, tell, begun.pop() if begun else None)
             if certified:
                 star = None if reference is None else reference.x
                 return tune_certified(
                     problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget, star=star
                 )
             if method == "search":
-                return search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
+                found = search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
+                return replace(found, message=found.message + words)
             return tune_spectral(
                 problem, network, chosen, seed=seed, solution=reference, gamma_max=gamma_max, budget=budget
             )
@@ -151,6 +158,15 @@ def tune(
         found += _with_more_rounds(found, one, price)
     priced = sorted(((price(tuned), tuned) for tuned in found), key=lambda pair: (math.isnan(pair[0]), pair[0]))
     return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), unit)
+
+
+def _solution(problem: Problem, max_seconds: float | None, progress: bool) -> Reference:
+    """Where to linearise, as far as it was found in its part of the time."""
+    limit = None if max_seconds is None else _REFERENCE * max_seconds
+    found = solve_centrally(problem, max_seconds=limit, progress=progress)
+    if not found.kkt <= _SOLVED and found.status not in (Status.MAX_SECONDS, Status.MAX_ITERS):
+        raise InputError(f"there is no solution at which to tune: {found.message}")
+    return found
 
 
 def _pricing(by: str, cost: tuple[float, float] | None) -> tuple[str, Callable[[Tuning], float]]:
