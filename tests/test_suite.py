@@ -72,6 +72,31 @@ def test_our_reference_is_the_answer_of_others(name):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "dispatch-14-buses",
+        "opf-14",
+        "ridge-diabetes-ring10",
+        "logistic-iris-star4",
+        "share-needs-davis",
+        "share-charging-davis",
+        "lp-small-er10",
+    ],
+)
+def test_a_warm_start_is_not_slower_than_a_cold_one(name):
+    """Going on after a rough run, and the problem with slightly different matrices."""
+    problem, network = (instance := CASES[name].build()).problem, instance.network
+    full, rough = (npga.solve(problem, network, tol=tol) for tol in (1e-8, 1e-3))
+    assert npga.solve(problem, network, start=full).iterations == 0
+    assert npga.solve(problem, network, start=rough).iterations <= full.iterations
+    moved = npga.Problem([npga.Agent(1.001 * agent.A, agent.f, agent.g) for agent in problem.agents], problem.h)
+    cold, warm = npga.solve(moved, network), npga.solve(moved, network, start=full)
+    assert cold.status.ok
+    assert warm.status.ok
+    assert warm.iterations <= 1.25 * cold.iterations  # a different schedule of legs alone makes such a difference
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [("dispatch-118-buses", 125947.8727), ("opf-9", 5216.0266), ("opf-30", 565.2060), ("opf-57", 41006.7353)],
 )

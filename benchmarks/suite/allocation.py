@@ -149,7 +149,19 @@ def charging(graph: str, seed: int, hours: int = 24) -> Instance:
             cost = 0.5 * cp.sum_squares(z + base) + 0.005 * cp.sum_squares(x)
             return cost, [x >= 0, cp.sum(cars, axis=1) == energy]
 
-        return by_clarabel(stacked(problem), pose)
+        return polished(by_clarabel(stacked(problem), pose))
+
+    def polished(answer: Solution) -> Solution:
+        """Cones leave five digits here: the linear equations of the hours in which a car charges give the others."""
+        used, x = answer.x > 1e-6 * answer.x.max(), np.full(n * hours, -1.0)
+        while (x < 0.0).any():
+            loads, owner = np.tile(np.eye(hours), n)[:, used], np.repeat(np.eye(n), hours, axis=1)[:, used]
+            system = np.block([[loads.T @ loads + 0.01 * np.eye(used.sum()), owner.T], [owner, np.zeros((n, n))]])
+            x = np.zeros(n * hours)
+            x[used] = np.linalg.solve(system, np.concatenate([-loads.T @ base, energy]))[: used.sum()]
+            used = x > 0.0
+        load = base + x.reshape(n, hours).sum(axis=0)
+        return Solution(x, load, 0.5 * load @ load + 0.005 * x @ x, "cvxpy, Clarabel; NumPy solve")
 
     return Instance(problem, network, solve)
 

@@ -51,7 +51,7 @@ Array = NDArray[Any]
 _ALARM, _RETREATS, _SMALLER = 1e3, 8, 10.0
 # A slope must exceed the stated L_i by this before it counts: rounding shows where moves are small.
 _STEEPER = 1.01
-# Where a run goes on from an earlier one, which knows its beta, it begins with this leg.
+# Where a run goes on from an earlier one, which knows its beta, it begins with this leg, or as far as that one came.
 _WARM = 3
 _FIELDS = len(LegSample._fields)
 
@@ -186,7 +186,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
         old = Npga(earlier.problem, earlier.network, earlier.version, earlier.steps)
         zeta, beta = old.memory(earlier.state), earlier.steps.beta
         state = self._npga(self._curvature, beta, 1.0).start(x, lam, zeta)
-        place = np.array([_WARM, 0, beta, 1.0, 0, beta])
+        legs = earlier.state.place[0] if isinstance(earlier.state, AdaptiveState) else _WARM
+        place = np.array([min(legs, _WARM), 0, beta, 1.0, 0, beta])
         return self._begin(state, zeta, place, self._curvature, np.zeros((0, 4)))
 
     def _begin(self, core: State, zeta: Array, place: Array, curvature: Array, history: Array) -> AdaptiveState:
