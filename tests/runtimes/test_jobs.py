@@ -373,3 +373,21 @@ def test_a_thousand_agents_on_a_few_processes_are_split_evenly(count):
         for other, border in layout.borders(party).items():
             assert layout.borders(other)[party].ours == border.theirs
             assert len(border.ours) <= 2
+
+
+def test_links_that_fail_and_chebyshev_polynomials_run_in_a_job(tmp_path):
+    problem, network, _, steps = instance(version="nids")
+    lossy = network.lossy(0.3, burst=4.0, seed=5)
+    deep = npga.version("nids", chebyshev=3)
+    for k, (place, version) in enumerate([(lossy, npga.version("nids")), (network, deep), (lossy, deep)]):
+        path = write_job(tmp_path / str(k), problem, place, version, steps, max_iters=30)
+        job = read_job(path)
+        assert (job.network, job.version) == (place, version)
+        done = launch(path, "inprocess", tmp_path / str(k) / "out")
+        x, lam, traffic = solution(problem, place, version, steps, 30)
+        np.testing.assert_array_equal(done.x, x)
+        np.testing.assert_array_equal(done.lam, lam)
+        assert done.rounds == traffic.rounds
+    assert len({read_job(tmp_path / str(k) / "job.toml").digest for k in range(3)}) == 3
+    with pytest.raises(InputError, match="network that changes"):
+        write_job(tmp_path, problem, npga.Network.sequence([network]), "nids", steps)

@@ -269,3 +269,9 @@ def test_a_row_makes_a_method_known_by_name(monkeypatch):
         npga.solve(problem, ring(), method="penalty")
     with pytest.raises(ValueError, match="penalty cannot solve this problem: it needs a gradient of h"):
         npga.solve(random_problem(17, coupling="equality"), ring(), method="penalty")
+
+
+def test_what_is_absent_says_why():
+    assert "IDEA (Li & Su 2022)" in repr(npga.methods())
+    with pytest.raises(ValueError, match="continuous-time"):
+        npga.solve(random_problem(17), ring(), method="IDEA")

@@ -11,9 +11,13 @@ This room owns everything about the network and nothing about the problem; it im
     matrix_version    a version given by explicit matrices
     chebyshev         several rounds in place of one, for fewer iterations
     exchange          the messages of one iteration, answered and counted
+    changing_graphs   networks that are not the same in every round: sequences, and links that fail
+    compression       messages of fewer numbers, with error feedback
 """
 
+from npga.networks._changing_graphs import ChangingNetwork, LossyNetwork, UnsteadyNetwork
 from npga.networks._chebyshev import Chebyshev
+from npga.networks._compression import CompressedNetwork, Compressor
 from npga.networks._exchange import Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
@@ -21,10 +25,14 @@ from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, V
 from npga.networks._version_table import VersionRow, VersionTable, version, version_rows, versions
 
 __all__ = [
+    "ChangingNetwork",
     "Chebyshev",
+    "CompressedNetwork",
+    "Compressor",
     "Gossip",
     "KernelPolynomials",
     "Look",
+    "LossyNetwork",
     "Matrices",
     "MatrixSchedule",
     "MatrixVersion",
@@ -32,6 +40,7 @@ __all__ = [
     "PolynomialSchedule",
     "Schedule",
     "Spectra",
+    "UnsteadyNetwork",
     "Version",
     "VersionRow",
     "VersionTable",

@@ -40,11 +40,14 @@ class Schedule(ABC):
         The names that requests may carry.
     kept_size : int
         Number of arrays in `kept`; all of them are zero when v is.
+    continues : bool
+        Whether a correction multiplies what was kept by the gossip matrix once more.
     """
 
     rounds: int
     ops: tuple[str, ...]
     kept_size: int
+    continues: bool = False
 
     @abstractmethod
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
@@ -74,6 +77,7 @@ class PolynomialSchedule(Schedule):
         self.kept_size = len(self._d) - 1
         self._new_powers = max(len(self._c) - 1, len(self._b) - 1 - self.kept_size, 0)
         self.rounds = self.kept_size + self._new_powers
+        self.continues = len(self._b) - 1 > self.kept_size > 0
         self.ops = ("gossip",)
 
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
@@ -170,22 +174,43 @@ class Gossip:
     ----------
     rounds : int
         How often every agent has sent a vector to each of its neighbours.
+    iteration : int
+        The iteration that the requests belong to, as `begin` was told; networks that change look at it.
+    copies : tuple of ndarray
+        What the neighbours know of earlier messages, where these are compressed.
     """
 
     def __init__(self, network: Network, version: Version, schedule: Schedule) -> None:
         self._network = network
         self._weights = {op: version.edge_weights(network, op) for op in schedule.ops}
         self._sent: Array | None = None
-        self.rounds = 0
+        self.rounds = self.iteration = 0
+        self.copies: Kept = ()
+
+    def begin(self, iteration: int, rounds: int, copies: Kept) -> None:
+        """What follows belongs to this iteration, before which there were so many rounds."""
+        self.iteration, self.rounds, self.copies = iteration, rounds, copies
+
+    def is_stale(self, iteration: int) -> bool:  # noqa: ARG002
+        """Whether products that were kept must be made again; never on a network that stays."""
+        return False
 
     def __call__(self, vector: Array | None, op: str) -> Array:
         """K_op applied to a vector that is sent now, or (for None) to the one that was sent last."""
         if vector is not None:
-            self._sent = vector
+            self._sent = self.transmitted(vector)
             self.rounds += 1
         if self._sent is None:
             raise NetworkError("a request for the last message arrived before any was sent; send a vector first")
-        return self._network.differences(self._sent, self._weights[op])
+        return self.differences(self._sent, op)
+
+    def transmitted(self, vector: Array) -> Array:
+        """What everybody, sender included, knows of a vector after it was sent."""
+        return vector
+
+    def differences(self, u: Array, op: str) -> Array:
+        """K_op u."""
+        return self._network.differences(u, self._weights[op])
 
 
 class Incidence:

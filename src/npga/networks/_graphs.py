@@ -32,8 +32,13 @@ class Topology(NamedTuple):
     labels: tuple[Hashable, ...]
 
 
-def read_graph(graph: Any, n: int | None = None) -> Topology:
+def read_graph(graph: Any, n: int | None = None, connected: bool = True) -> Topology:
     """Topology of a networkx graph, a square array or sparse matrix, or an iterable of pairs."""
+    if not connected:
+        pairs = graph.edges if callable(getattr(graph, "is_directed", None)) else graph
+        links = _as_pairs(pairs)
+        size = len(graph) if n is None and pairs is not graph else n
+        return checked_topology(size or int(links.max(initial=-1)) + 1, links, connected=False)
     if callable(getattr(graph, "is_directed", None)):
         return _from_networkx(graph)
     # Two pairs in an array could pass for an adjacency matrix ([[0, 1], [1, 2]]), so a square array is always that.
@@ -120,7 +125,9 @@ def _from_networkx(graph: Any) -> Topology:
     return checked_topology(len(labels), pairs, labels)
 
 
-def checked_topology(n: int, pairs: IntArray, labels: tuple[Hashable, ...] | None = None) -> Topology:
+def checked_topology(
+    n: int, pairs: IntArray, labels: tuple[Hashable, ...] | None = None, connected: bool = True
+) -> Topology:
     """Sort the links, drop duplicates and self-loops, and refuse graphs on which nobody can agree."""
     if n < 1:
         raise NetworkError(f"a network of {n} agents arrived; expected at least one agent")
@@ -128,7 +135,7 @@ def checked_topology(n: int, pairs: IntArray, labels: tuple[Hashable, ...] | Non
     keys = np.unique((low * n + high)[low < high])
     edges = np.column_stack(np.divmod(keys, n)).astype(np.int64).reshape(-1, 2)
     topology = Topology(n, edges, tuple(range(n)) if labels is None else labels)
-    count, membership = components(n, edges)
+    count, membership = components(n, edges) if connected else (1, np.zeros(n, dtype=np.int64))
     if count > 1:
         raise NetworkError(
             f"the graph is not connected: its {n} agents fall into {count} components, "

@@ -79,6 +79,7 @@ class Network:
            [0.   , 0.333, 0.667]])
     """
 
+    is_steady, kind = True, "network"
     n: int
     edges: IntArray
     weights: FloatArray
@@ -209,6 +210,37 @@ class Network:
         halved = {"weights": self.weights / 2, "tau": self.tau and 2 * self.tau, "is_lazy": True}
         network._fill(self.__getstate__() | halved)
         return network
+
+    @classmethod
+    def sequence(cls, networks: Any, n: int | None = None, *, mixing: str = "laplacian", window: int = 0) -> Network:
+        """Another network in each iteration, from a list that is repeated or a function of the iteration.
+
+        Members are networks, or graphs (agents counted from 0) that need not be connected and are mixed by name;
+        together those of a period, or for a function those of the first `window` iterations, must be connected.
+        """
+        from npga.networks._changing_graphs import ChangingNetwork
+
+        return ChangingNetwork.of(networks, n, mixing, window)
+
+    def lossy(self, drop: float, burst: float | None = None, seed: int = 0) -> Network:
+        """The same network with links that are down in a share `drop` of the rounds, both ways at once.
+
+        Rounds are independent, unless `burst` says how many rounds a failure lasts on average (Gilbert and Elliott).
+        """
+        from npga.networks._changing_graphs import LossyNetwork
+
+        return LossyNetwork.of(self, drop, burst, seed)
+
+    def compressed(self, kind: str, size: int, seed: int = 0) -> Network:
+        """The same network with compressed messages and error feedback: "top-k", "random-k", or "bits" of a size."""
+        from npga.networks._compression import CompressedNetwork, Compressor
+
+        return CompressedNetwork.of(self, Compressor(kind, size, seed))
+
+    @property
+    def nominal(self) -> Network:
+        """Itself; for a network that changes, the steady one that stands for it where steps are chosen."""
+        return self
 
     @cached_property
     def W(self) -> Any:

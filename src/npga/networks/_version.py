@@ -235,9 +235,12 @@ class Version:
     def polynomial(self, network: Network) -> Chebyshev:
         """What takes the place of the gossip matrix on this network."""
         if self.basis == "L":
-            return Chebyshev(self.chebyshev, *network.laplacian_extremes())
-        least, most = network.extreme_eigenvalues()
-        return Chebyshev(self.chebyshev, 1.0 - most, 1.0 - least)
+            low, high = network.laplacian_extremes()
+        else:
+            least, most = network.extreme_eigenvalues()
+            low, high = 1.0 - most, 1.0 - least
+        # To ten digits, so that parties on unlike machines have the same polynomial.
+        return Chebyshev(self.chebyshev, float(f"{low:.9e}"), float(f"{high:.9e}"))
 
     @property
     def polynomials(self) -> dict[str, list[float]]:

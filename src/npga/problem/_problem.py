@@ -213,14 +213,19 @@ class Problem:
         """Agent i in messages, with its name if it has one."""
         return _title(self.agents[i], i)
 
-    def expect(self, network: Network) -> None:
-        """Refuse a network that does not have one node for each agent."""
+    def expect(self, network: Network, steady: bool = True) -> None:
+        """Refuse a network that does not have one node for each agent, or changes where it must not."""
         if not isinstance(network, Network):
             raise ProblemError(f"network is a {type(network).__name__}; expected npga.Network(graph) or a constructor")
         if network.n != self.n:
             raise ProblemError(
                 f"the network has {network.n} nodes and the problem {self.n} agents; expected one agent for each "
                 "node (an agent without variables, A of shape (p, 0), can fill a node that only passes messages on)"
+            )
+        if steady and not network.is_steady:
+            raise ProblemError(
+                f"a {network.kind} arrived, about which nothing is proved; expected a steady network here: take "
+                "network.nominal, which stands for it, and give npga.solve a version and steps to run on the other"
             )
 
     def objective(self, x: ArrayLike | Sequence[ArrayLike], tol: float | None = None) -> float:

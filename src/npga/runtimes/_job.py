@@ -17,7 +17,7 @@ import numpy as np
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import Network, Schedule, Version
+from npga.networks import LossyNetwork, Network, Schedule, Version
 from npga.networks import version as find_version
 from npga.runtimes._data_files import (
     call_entry,
@@ -122,6 +122,7 @@ class Job:
     @cached_property
     def digest(self) -> str:
         """Digest of what makes a state one of this job; limits, addresses, certificates, patience are not in it."""
+        plain = self.version.plain
         shared = {
             "format": FORMAT,
             "name": self.name,
@@ -131,9 +132,11 @@ class Job:
             "edges": self.network.edges.tolist(),
             "weights": {op: self.version.edge_weights(self.network, op).tolist() for op in self._ops},
             "version": [self.version.name, repr(self.version.formula), self.version.rounds],
-            "polynomials": None if self._ops != ("gossip",) else list(self.version.kernel_polynomials(self._beta)),
+            "polynomials": None if self._ops != ("gossip",) else list(plain.kernel_polynomials(self._beta)),
             "steps": ("certified" if self.certified else "found") if self.steps is None else asdict(self.steps),
         }
+        if isinstance(self.network, LossyNetwork):
+            shared["fate"] = self.network.fingerprint()
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
         digest.update(_fingerprint(self.h, self.p))
         return digest.hexdigest()[:24]
@@ -237,6 +240,11 @@ def _coupling(table: ProblemTable, base: Path, trust_code: bool) -> Function:
 
 
 def _network(table: NetworkTable) -> Network:
+    steady = _steady_network(table)
+    return steady.lossy(table.drop, table.burst, table.seed) if table.drop else steady
+
+
+def _steady_network(table: NetworkTable) -> Network:
     edges, n = table.edges, table.n
     if table.weights is None:
         network = Network.from_edges(edges, n, mixing=table.mixing)
@@ -263,14 +271,15 @@ def _version_and_steps(tables: JobTables, network: Network, path: Path) -> tuple
         if steps is not None and table is None:
             raise InputError("steps belong to a version; expected [version] as well")
     if steps is None:
+        own = table is not None and (table.c or version.chebyshev > 1)
         with in_table(path, "version"):
-            version = version_without_steps(network, version if table is not None and table.c else version.name)
+            version = version_without_steps(network, version if own else version.name)
     return version, steps
 
 
 def _version(table: VersionTable) -> Version:
     if table.B2 is None:
-        return find_version(table.name, c=table.c)
+        return find_version(table.name, c=table.c, chebyshev=table.chebyshev)
     own = table.model_dump(exclude_none=True)
     if table.c is not None:
         raise InputError("c belongs to the rows of `npga.versions()`; leave it out where B2 is given")

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from npga.errors import InputError, nearest
 from npga.files import write_text
-from npga.networks import Network, Version
+from npga.networks import LossyNetwork, Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.runtimes._data_files import read_toml, save_agent, save_function
@@ -86,13 +86,16 @@ class ProblemTable(_Table):
 
 
 class NetworkTable(_Table):
-    """[network]: links, and how they mix."""
+    """[network]: links, how they mix, and for rehearsals how they fail."""
 
     edges: list[Annotated[list[Number], Field(min_length=2, max_length=2)]]
     n: Annotated[int, Field(ge=1, le=_MOST_AGENTS)] | None = None
     weights: list[Finite] | None = None
     mixing: Literal["laplacian", "metropolis", "best-constant", "fastest"] = "laplacian"
     lazy: bool = False
+    drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    burst: Positive | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
 
 
 class VersionTable(_Table):
@@ -104,6 +107,7 @@ class VersionTable(_Table):
     C: list[Finite] | None = None
     D: list[Finite] | None = None
     basis: Literal["W", "L"] = "W"
+    chebyshev: Annotated[int, Field(ge=1, le=1000)] = 1
 
 
 class StepsTable(_Table):
@@ -260,10 +264,12 @@ def write_job(
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    problem.expect(network)
     steps = getattr(steps, "steps", steps)
     if steps is not None and steps != "certified" and not isinstance(steps, Steps):
         raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, the result of npga.tune, or nothing")
+    lossy = isinstance(network, LossyNetwork) and isinstance(steps, Steps)
+    problem.expect(network, steady=not lossy)
+    failing = {"drop": "drop", "burst": "burst", "seed": "loss_seed"} if lossy else {}
     if isinstance(steps, Steps):
         if version is None:
             raise InputError("steps were given without a version; steps belong to one: pass version as well")
@@ -289,6 +295,7 @@ def write_job(
     })  # fmt: skip
     lines += _section("network", {
         "n": network.n, "edges": network.edges.tolist(), "weights": network.weights.tolist(),
+        **{key: getattr(network, own) for key, own in failing.items()},
     })  # fmt: skip
     lines += _section("version", _version_table(chosen)) + table
     lines += _section("stop", stop) + _section("run", times)
@@ -307,6 +314,8 @@ def version_without_steps(network: Network, asked: str | Version) -> Version:
     agree; the c of a `Version` stays.
     """
     version = find_version(asked)
+    if version.chebyshev > 1 or not network.is_steady:
+        raise InputError("chebyshev and drop need [steps], because those found without are for plain, steady networks")
     tied = tied_version(network, version)
     if tied is None:
         raise InputError(f"{version.name} needs [steps]; without them expected nids or exact-diffusion")
@@ -320,9 +329,10 @@ def version_without_steps(network: Network, asked: str | Version) -> Version:
 
 
 def _version_table(version: Version) -> dict[str, Any]:
+    degree = {} if version.chebyshev == 1 else {"chebyshev": version.chebyshev}
     try:
-        if find_version(version.name, c=version.c) == version:
-            return {"name": version.name, "c": version.c}
+        if find_version(version.name, c=version.c) == version.plain:
+            return {"name": version.name, "c": version.c, **degree}
     except InputError:
         pass
     if version.times_beta or not all(isinstance(c, float) for c in version.B2):
@@ -331,7 +341,7 @@ def _version_table(version: Version) -> dict[str, Any]:
             "of these, because job.toml holds coefficients"
         )
     polynomials = {key: [float(c) for c in getattr(version, key)] for key in ("B2", "C", "D")}
-    return {"name": version.name, **polynomials, "basis": version.basis}
+    return {"name": version.name, **polynomials, "basis": version.basis, **degree}
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from npga.errors import InputError
+from npga.networks import LossyNetwork
 from npga.problem import Agent, Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
 from npga.runtimes._data_files import call_entry, is_entry, load_agent, load_agent_table
@@ -291,7 +292,13 @@ class Party:
         self.logbook.waiting += waited
         LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
         self.logbook.sent(kind is Kind.CONTROL, self._links, self._links * size)
-        return {i: {j: known[j] for j in self._neighbours[i]} for i in vectors}
+        lost = self._lost(number) if kind is Kind.DATA else ()
+        return {i: {j: known[j] for j in self._neighbours[i] if (min(i, j), max(i, j)) not in lost} for i in vectors}
+
+    def _lost(self, number: int) -> Collection[tuple[int, int]]:
+        """Links that the job says are down in a round: all parties draw them alike, and leave out what arrived."""
+        network = self.job.network
+        return network.lost(number - 1) if isinstance(network, LossyNetwork) else ()
 
     def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
         return self._share(Kind.CONTROL, number, vectors)

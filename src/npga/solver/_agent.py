@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import Network, Schedule, Version, drive
+from npga.networks import LossyNetwork, Network, Schedule, Version, drive
 from npga.problem import Agent, Problem
 from npga.solver._recursion import State, iterate, memory, primal, start
 from npga.steps import Steps
@@ -151,10 +151,11 @@ class LocalAgent:
             done += 1
 
     def _differences(self, own: Array, inbox: Inbox, op: str) -> Array:
-        """sum_j w_ij (u_i - u_j), in ascending order of the neighbours."""
+        """sum_j w_ij (u_i - u_j), in ascending order of the neighbours; one whose message was lost is left out."""
         total = np.zeros_like(own)
         for neighbour, weight in self._weights[op]:
-            total += own.dtype.type(weight) * (own - inbox[neighbour])
+            if neighbour in inbox:
+                total += own.dtype.type(weight) * (own - inbox[neighbour])
         return total
 
 
@@ -170,7 +171,8 @@ def local_agents(
     x0: ArrayLike | None = None,
     lam0: ArrayLike | None = None,
 ) -> list[LocalAgent]:
-    """All agents of a problem, each with its own part only."""
+    """All agents of a problem, each with its own part only; of networks that change, links that fail are known here."""
+    problem.expect(network, steady=not isinstance(network, LossyNetwork))
     schedule = version.schedule(steps.beta, network)
     rows = _rows(network, version, schedule.ops)
     blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
@@ -200,7 +202,7 @@ class Traffic:
 
 
 def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) -> Traffic:
-    """Drive all agents in one process, carrying every message by hand and counting it."""
+    """Drive all agents in one process, carrying every message by hand and counting it, the lost ones too."""
     if len(agents) != network.n:
         raise InputError(f"{len(agents)} agents arrived for a network of {network.n}; expected one for each node")
     traffic = Traffic()
@@ -211,11 +213,13 @@ def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) 
         sent = [message for message in outbox if message is not None]
         traffic.rounds += 1
         inboxes: list[dict[int, Array]] = [{} for _ in runs]
+        lost = network.lost(sent[0][0] - 1) if isinstance(network, LossyNetwork) else ()
         for i, (number, vector) in enumerate(sent):
             if number != sent[0][0]:
                 raise InputError(f"agent {i} is in round {number}, agent 0 in round {sent[0][0]}")
             for j in neighbours[i]:
-                inboxes[j][i] = vector
+                if (i, j) not in lost and (j, i) not in lost:
+                    inboxes[j][i] = vector
                 traffic.messages += 1
                 traffic.floats_sent += vector.size
         outbox = [_send(run, inbox) for run, inbox in zip(runs, inboxes, strict=True)]

@@ -145,6 +145,11 @@ class Method(ABC, Generic[S]):
         """Numbers that an agent sends to each neighbour in one round."""
         return self.vectors * self.problem.p
 
+    def traffic(self, state: S) -> tuple[int, int]:
+        """Messages and numbers that were sent up to a state."""
+        messages = 2 * len(self.network.edges) * state.rounds
+        return messages, messages * self.width
+
     def point(self, x: ArrayLike, name: str) -> Array:
         """x as its states hold it, checked: what a start or a reference becomes."""
         return self.problem.join(x, name)

@@ -194,6 +194,14 @@ METHODS: dict[str, MethodRow] = {
 }
 
 
+# What people ask for and do not find, with the reason.
+ABSENT = {
+    "idea": "IDEA (Li & Su 2022) is a continuous-time method: the paper names it without equations and says that the steps "
+    "and the rate of a discretisation are not known, so that any that ran here would be ours under its name; on its "
+    "problems (g = 0, an equality of full row rank) the CTA rows of npga and optimal-affine run",
+}
+
+
 def methods() -> MethodTable:
     """Return the table of methods that `npga.solve(..., method=...)` runs."""
     return MethodTable(tuple(METHODS.values()))
@@ -228,7 +236,8 @@ class MethodTable(Sequence[MethodRow]):
         lines = [self._COLUMNS, *(tuple(row.values()) for row in self.to_dicts())]
         widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
         text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:]])
+        absent = [f"Absent: {why}." for why in ABSENT.values()]
+        return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:], *absent])
 
     def _repr_html_(self) -> str:
         def line(cells: Sequence[str], tag: str) -> str:
@@ -259,9 +268,11 @@ def build(
             raise InputError("a version and steps are needed here; npga.solve finds them where they are not given")
         chosen = find_version(version)
         steps = with_fixed(steps, chosen.fixed, chosen.name)
-        problem.expect(network)
+        problem.expect(network, steady=False)
         return method_for(problem, network, chosen, steps, path)
     row = METHODS.get(method) if isinstance(method, str) else None
+    if isinstance(method, str) and method.lower() in ABSENT:
+        raise InputError(f"method {method!r} is absent: {ABSENT[method.lower()]}; npga.methods() has the others")
     if row is None or row.make is None:
         raise InputError(f"method {method!r} is unknown; {nearest(str(method), METHODS)}")
     if version is not None and row.version is None:
@@ -313,7 +324,10 @@ def method_for(problem: Problem, network: Network, version: Version, steps: Step
 
     def compiled() -> Npga:
         from npga.solver._compiled import CompiledNpga  # loads the compiled core, which `import npga` need not
+        from npga.solver._packing import UnsupportedError
 
+        if not network.is_steady:
+            raise UnsupportedError(f"a {network.kind} has no kernel")
         return CompiledNpga(problem, network, version, steps)
 
     return _by_path(path, compiled, lambda: Npga(problem, network, version, steps))

@@ -21,6 +21,7 @@ The compiled core has its own form of them, tested against these.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.networks import Gossip, Network, Schedule, Version, drive
+from npga.networks import Gossip, Network, Schedule, UnsteadyNetwork, Version, drive
 from npga.problem import Problem
 from npga.solver._loop import Iterate, Method
 from npga.steps import Steps
@@ -54,11 +55,14 @@ class State(Iterate):
         What was subtracted in v = lam_prev - u + beta A x_hat: u = B y + C lam of the iteration before.
     kept
         K v, K^2 v, ... that the combination with D has already paid for.
+    copies
+        What the neighbours know of the messages, where these are compressed.
     """
 
     v: Array
     u: Array
     kept: tuple[Array, ...] = ()
+    copies: tuple[Array, ...] = ()
 
 
 def start(x0: Array, lam0: Array, Ax0: Array, kept: int, z0: Array | None = None) -> State:
@@ -122,8 +126,8 @@ def iterate(
 
     Dv, kept = yield from schedule.combine(v)
     lam = own.h.conj_prox(Dv, beta / own.n)
-    done = {"iteration": state.iteration + 1, "rounds": state.rounds + schedule.rounds}
-    return State(x, lam, state.lam, Ax, v=v, u=u, kept=kept, **done)
+    done, rounds = state.iteration + 1, state.rounds + schedule.rounds
+    return State(x, lam, state.lam, Ax, v=v, u=u, kept=kept, iteration=done, rounds=rounds)
 
 
 def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request, Array, Array]:
@@ -150,7 +154,7 @@ class Npga(Method[State]):
         self.schedule = version.schedule(steps.beta, network)
         self.rounds = self.schedule.rounds
         self._alpha = alpha_of(problem, steps)
-        self.exchange = Gossip(network, version, self.schedule)
+        self.exchange = exchange_on(network, version, self.schedule)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -176,6 +180,7 @@ class Npga(Method[State]):
         """
         if not isinstance(state, State):
             return np.asarray(state.Ax - state.Ax.mean(axis=0))
+        self.exchange.begin(state.iteration, state.rounds, state.copies)
         return drive(memory(self.schedule, self.steps.gamma, state), self.exchange) / self.steps.beta
 
     def go_on(self, earlier: Result) -> State:
@@ -196,10 +201,30 @@ class Npga(Method[State]):
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(iterations):
                 local = partial(primal, self.problem, self._alpha, state)
+                state = self._ready(state)
                 state = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
+                if self.exchange.copies:
+                    state = replace(state, copies=self.exchange.copies)
                 if not np.isfinite(state.lam.sum()):
                     break
         return state
+
+    def _ready(self, state: State) -> State:
+        """Tell the exchange where the run stands, and make products again that belong to another graph."""
+        exchange = self.exchange
+        exchange.begin(state.iteration, state.rounds, state.copies)
+        if not exchange.is_stale(state.iteration):
+            return state
+        _, kept = drive(self.schedule.combine(state.v), exchange)
+        return replace(state, kept=kept, rounds=exchange.rounds)
+
+    def traffic(self, state: State) -> tuple[int, int]:
+        """Messages and numbers that were sent up to a state."""
+        network = self.network
+        if not isinstance(network, UnsteadyNetwork):
+            return super().traffic(state)
+        messages = network.sent(state.iteration, state.rounds, self.schedule)
+        return messages, math.ceil(messages * network.numbers(self.problem.p))
 
     def blame(self) -> str:
         """The step that is furthest beyond its classical limit, and whose it is."""
@@ -220,6 +245,13 @@ class Npga(Method[State]):
             f"The iterates grow without bound: reduce {name} (now {now}; {limits[name][1]}, "
             f"here l = {problem.l:.3g}, sigma = {problem.sigma:.3g}), or try network.lazy()."
         )
+
+
+def exchange_on(network: Network, version: Version, schedule: Schedule) -> Gossip:
+    """What answers the requests of a schedule on a network."""
+    if isinstance(network, UnsteadyNetwork):
+        return network.gossip(version, schedule)
+    return Gossip(network, version, schedule)
 
 
 def alpha_of(problem: Problem, steps: Steps) -> float | Array:

@@ -148,7 +148,7 @@ def _begin(method: Method[S], x0: ArrayLike | None, lam0: ArrayLike | None, earl
 def conclude(method: Method[S], ended: Run[S]) -> Result:
     """The result of a run."""
     state, problem = ended.state, method.problem
-    messages = 2 * len(method.network.edges) * state.rounds
+    messages, floats = method.traffic(state)
     lam = state.lam
     if lam.shape[0] != problem.n:  # one dual vector for all
         lam = np.repeat(lam, problem.n, axis=0)
@@ -161,7 +161,7 @@ def conclude(method: Method[S], ended: Run[S]) -> Result:
         iterations=state.iteration,
         rounds=state.rounds,
         messages=messages,
-        floats_sent=messages * method.width,
+        floats_sent=floats,
         inner_iterations=state.inner,
         work=method.work.times(state.iteration) + method.inner_work.times(state.inner),
         seconds=ended.seconds,

@@ -1,0 +1,278 @@
+"""Networks that are not the same in every round: sequences of graphs, and links that fail.
+
+NPGA runs on them in the form that adds up u, where u is what is subtracted in v (see `npga.solver`),
+
+    u+ = u + C_k (lam - lam_prev) + gamma B_k^2 v,      v+ = lam - u+ + beta A x_hat+,      lam+ = prox(D_k v+).
+
+With K_k the gossip matrix of iteration k (or of each round), B_k^2 and C_k are sums of terms that end with a product by
+a matrix whose columns sum to zero. So the sum of u over the agents stays zero whatever the graphs do, and with it
+
+    sum_i v_i = sum_i (lam_i + beta A_i x_hat_i),
+
+from which the fixed points are solutions: where all K_k v = 0 the agents agree. (For C = 0, u is the paper's z = B y.)
+That is all that is proved; convergence is measured.
+
+B_k^2 v uses the products K v that D has paid for in the iteration before, with the graph of that iteration, so that it
+is B^2 v of one graph. Only where deg B^2 > deg D > 0 would K_k be applied to a product of an older graph; there the
+products are made again after the graph has changed, which costs deg D rounds more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npga.errors import NetworkError
+from npga.networks import _graphs as graphs
+from npga.networks._exchange import Gossip, Schedule
+from npga.networks._mixing import named_weights
+from npga.networks._network import Network
+
+if TYPE_CHECKING:
+    from npga.networks._version import Version
+
+Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Rule = Callable[[int], Any]
+
+
+class UnsteadyNetwork(Network):
+    """A network that is not the same in every round; as a `Network` it is what `nominal` is."""
+
+    is_steady = False
+    kind = "network that changes"
+
+    @property
+    def nominal(self) -> Network:
+        """The steady network that stands for it where steps are chosen."""
+        network = Network.__new__(Network)
+        network._fill(Network.__getstate__(self))
+        return network
+
+    @abstractmethod
+    def gossip(self, version: Version, schedule: Schedule) -> Gossip:
+        """What answers the requests of a schedule on this network."""
+
+    def sent(self, iterations: int, rounds: int, schedule: Schedule) -> int:  # noqa: ARG002
+        """Messages that were sent in the first iterations."""
+        return 2 * len(self.edges) * rounds
+
+    def numbers(self, p: int) -> float:
+        """Numbers in a message that stands for a vector of length p."""
+        return float(p)
+
+    @property
+    @abstractmethod
+    def _own(self) -> str:
+        """What tells it from its nominal network."""
+
+    def fingerprint(self) -> str:
+        """Short digest of the links, their weights and their fate."""
+        return hashlib.blake2b(f"{super().fingerprint()} {self._own}".encode(), digest_size=8).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UnsteadyNetwork):
+            return NotImplemented if not isinstance(other, Network) else False
+        return type(self) is type(other) and self.fingerprint() == other.fingerprint()
+
+    __hash__ = Network.__hash__
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name in self._stored} | super().__getstate__()
+
+    _stored: tuple[str, ...] = ()
+
+
+class UnsteadyGossip(Gossip):
+    """Answers with the links and weights of the moment."""
+
+    def __init__(self, network: ChangingNetwork | LossyNetwork, version: Version, schedule: Schedule) -> None:
+        super().__init__(network, version, schedule)
+        self._unsteady, self._version, self._schedule = network, version, schedule
+
+    def is_stale(self, iteration: int) -> bool:
+        """Whether products that were kept belong to another graph than those that they would be multiplied with."""
+        return iteration > 0 and self._schedule.continues and self._unsteady.changed(iteration)
+
+    def differences(self, u: Array, op: str) -> Array:
+        """K_op u of this iteration and round."""
+        network, up = self._unsteady.links(self.iteration, self.rounds - 1)
+        weights = self._version.edge_weights(network, op)
+        return network.differences(u, weights if up is None else np.where(up, weights, 0.0))
+
+
+# ------------------------------------------------------------------ sequences
+
+
+class ChangingNetwork(UnsteadyNetwork):
+    """One graph in each iteration; made by `Network.sequence`.
+
+    As a `Network` it is the average of its graphs: every link that there ever is, with the mean of its weights.
+    """
+
+    _stored = ("_rule", "window")
+    _rule: Sequence[Network] | Rule
+    window: int
+
+    @classmethod
+    def of(cls, rule: Sequence[Any] | Rule, n: int | None, mixing: str, window: int) -> ChangingNetwork:
+        """The network of a list, which is repeated, or of a function of the iteration."""
+        network = cls.__new__(cls)
+        if callable(rule):
+            if n is None or window < 1:
+                raise NetworkError(
+                    "a function arrived without n and window; expected Network.sequence(rule, n, window=)"
+                )
+            network.__dict__.update(_rule=lambda k: read_links(rule(k), n, mixing), window=window)
+        else:
+            items = list(rule)
+            if not items:
+                raise NetworkError("an empty sequence arrived; expected at least one network")
+            size = n or max(read_links(item, None, mixing).n for item in items)
+            network.__dict__.update(_rule=[read_links(item, size, mixing) for item in items], window=len(items))
+        network._average()
+        return network
+
+    def _average(self) -> None:
+        """Fill in the average of a window, which must be connected."""
+        seen = [self.at(k) for k in range(self.window)]
+        n = seen[0].n
+        edges = graphs.checked_topology(n, np.concatenate([one.edges for one in seen])).edges
+        place = {pair: k for k, pair in enumerate(map(tuple, edges.tolist()))}
+        weights = np.zeros(len(edges))
+        for one in seen:
+            for pair, weight in zip(one.edges.tolist(), one.weights.tolist(), strict=True):
+                weights[place[tuple(pair)]] += weight / len(seen)
+        self._fill(seen[0].__getstate__() | {"edges": edges, "weights": weights, "mixing": "custom", "tau": None})
+
+    def at(self, iteration: int) -> Network:
+        """The network of one iteration, which need not be connected."""
+        rule = self._rule
+        found: Network = rule(iteration) if callable(rule) else rule[iteration % len(rule)]
+        return found
+
+    def changed(self, iteration: int) -> bool:
+        """Whether an iteration has another network than the one before."""
+        return self.at(iteration) != self.at(iteration - 1)
+
+    def links(self, iteration: int, number: int) -> tuple[Network, None]:  # noqa: ARG002
+        """The network of an iteration; all of its links are up."""
+        return self.at(iteration), None
+
+    def gossip(self, version: Version, schedule: Schedule) -> Gossip:
+        """What answers the requests of a schedule on this network."""
+        if version.chebyshev > 1:
+            raise NetworkError(
+                f"version {version.name!r} has chebyshev={version.chebyshev}, which needs the spectrum of one network, "
+                "and this one changes; use chebyshev=1"
+            )
+        if len(schedule.ops) > 1:
+            raise NetworkError(f"version {version.name!r} is given by matrices of one network, and this one changes")
+        return UnsteadyGossip(self, version, schedule)
+
+    def sent(self, iterations: int, rounds: int, schedule: Schedule) -> int:  # noqa: ARG002
+        """Messages that were sent in the first iterations, two for each link of the iteration and each round."""
+        again = schedule.kept_size if schedule.continues else 0
+        counts = (
+            len(self.at(k).edges) * (schedule.rounds + (again if k and again and self.changed(k) else 0))
+            for k in range(iterations)
+        )
+        return 2 * sum(counts)
+
+    def lazy(self) -> Network:
+        """Refused: each network of the sequence can be lazy."""
+        raise NetworkError("a network that changes arrived; make each one of its sequence lazy")
+
+    @property
+    def _own(self) -> str:
+        period = range(self.window) if not callable(self._rule) else range(3 * self.window)
+        return " ".join(self.at(k).fingerprint() for k in period)
+
+
+def read_links(item: Any, n: int | None, mixing: str) -> Network:
+    """A member of a sequence: a `Network`, or a graph that need not be connected, with weights by name."""
+    if isinstance(item, Network):
+        network = item
+    else:
+        topology = graphs.read_graph(item, n, connected=False)
+        weights = named_weights(mixing, topology, 1.0)
+        network = Network.__new__(Network)
+        fields = {"n": topology.n, "labels": topology.labels, "mixing": mixing, "tau": None, "is_lazy": False}
+        network._fill(fields | {"seed": None, "name": None, "edges": topology.edges, "weights": weights})
+    if not network.is_steady or (n is not None and network.n != n):
+        raise NetworkError(f"{network!r} arrived in a sequence; expected steady networks of {n or network.n} agents")
+    return network
+
+
+# ------------------------------------------------------------------ links that fail
+
+
+class LossyNetwork(UnsteadyNetwork):
+    """A network whose links fail at random, both ways at once; made by `Network.lossy`.
+
+    In a round in which a link is down, its two agents leave out their terms w_ij (u_i - u_j). Each link is a Markov
+    chain of its own with two states (Gilbert and Elliott): it goes down with probability a and comes up again with
+    probability b = 1/burst, where a = drop b/(1 - drop) makes `drop` the share of rounds in which it is down.
+    """
+
+    _stored = ("drop", "burst", "loss_seed")
+    kind = "network with links that fail"
+    drop: float
+    burst: float
+    loss_seed: int
+
+    @classmethod
+    def of(cls, network: Network, drop: float, burst: float | None, seed: int) -> LossyNetwork:
+        """The network with losses."""
+        if not network.is_steady:
+            raise NetworkError(f"a {network.kind} arrived; expected a steady one")
+        if not 0.0 <= drop < 1.0:
+            raise NetworkError(f"drop is {drop!r}; expected a probability, at least 0 and below 1")
+        least = max(1.0, drop / (1.0 - drop))
+        burst = 1.0 / (1.0 - drop) if burst is None else float(burst)
+        if not least <= burst < np.inf:
+            raise NetworkError(f"burst is {burst!r}; expected the mean length of a failure in rounds, >= {least:g}")
+        lossy = cls.__new__(cls)
+        lossy._fill(network.__getstate__() | {"drop": float(drop), "burst": burst, "loss_seed": int(seed)})
+        return lossy
+
+    def up(self, number: int) -> BoolArray:
+        """Which links are up in a round, counted from 0; the same for the same seed."""
+        at, down = self.__dict__.get("_chain", (-1, None))
+        if number < at or down is None:
+            at, down = 0, self._draw(0) < self.drop
+        comes, goes = 1.0 / self.burst, self.drop / (1.0 - self.drop) / self.burst
+        for k in range(at + 1, number + 1):
+            chance = self._draw(k)
+            down = np.where(down, chance >= comes, chance < goes)
+        self.__dict__["_chain"] = (number, down)
+        return np.asarray(~down)
+
+    def lost(self, number: int) -> set[tuple[int, int]]:
+        """The links (i, j), i < j, that are down in a round."""
+        return set(map(tuple, self.edges[~self.up(number)].tolist()))
+
+    def _draw(self, number: int) -> FloatArray:
+        return np.random.default_rng([self.loss_seed, number]).random(len(self.edges))
+
+    def changed(self, iteration: int) -> bool:  # noqa: ARG002
+        """False: links fail from round to round, so that products made again would be no better than those kept."""
+        return False
+
+    def links(self, iteration: int, number: int) -> tuple[Network, BoolArray]:  # noqa: ARG002
+        """The network, and its links that are up in a round."""
+        return self, self.up(number)
+
+    def gossip(self, version: Version, schedule: Schedule) -> Gossip:
+        """What answers the requests of a schedule on this network."""
+        return UnsteadyGossip(self, version, schedule)
+
+    @property
+    def _own(self) -> str:
+        return f"lossy {self.drop!r} {self.burst!r} {self.loss_seed}"
