@@ -196,9 +196,9 @@ METHODS: dict[str, MethodRow] = {
 
 # What people ask for and do not find, with the reason.
 ABSENT = {
-    "idea": "IDEA (Li & Su 2022) is a continuous-time method: the paper names it without equations and says that the steps "
-    "and the rate of a discretisation are not known, so that any that ran here would be ours under its name; on its "
-    "problems (g = 0, an equality of full row rank) the CTA rows of npga and optimal-affine run",
+    "idea": "IDEA (Li & Su 2022) is a continuous-time method: the paper names it without equations and says that the "
+    "steps and the rate of a discretisation are not known, so that any that ran here would be ours under its name; on "
+    "its problems (g = 0, an equality of full row rank) the CTA rows of npga and optimal-affine run",
 }
 
 
