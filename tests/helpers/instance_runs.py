@@ -21,8 +21,11 @@ def fixed_point(problem, steps):
     return star.x, star.lam, steps.beta * (Ax - Ax.mean(axis=0))
 
 
-def run(problem, network, version, steps, star, start, iterations):
-    """|xi_k| for k = 0 .. iterations in the norm of the certificate, from an error (x, lam, y) with z = B y."""
+def run(problem, network, version, steps, star, start, iterations, only_x=False):
+    """|xi_k| for k = 0 .. iterations in the norm of the certificate, from an error (x, lam, y) with z = B y.
+
+    With `only_x` |x_k - x*|, as the theorems bound it.
+    """
     B2, C, D = matrices(network, version, steps)
     B = square_root(B2)
     alpha = np.repeat(steps.per_agent(problem.n), problem.sizes)
@@ -35,7 +38,7 @@ def run(problem, network, version, steps, star, start, iterations):
             (lam - lam_star) / np.sqrt(steps.beta),
             (z - z_star) / np.sqrt(steps.beta),
         )
-        sizes.append(np.sqrt(sum(np.sum(part**2) for part in parts)))
+        sizes.append(np.linalg.norm(x - x_star) if only_x else np.sqrt(sum(np.sum(part**2) for part in parts)))
         new = _prox_g(problem, x - alpha * (problem.f.grad(x) + problem.A.adjoint(lam)), steps)
         v = lam - C @ lam - z + steps.beta * problem.A.apply(new + steps.theta * (new - x))
         z = z + steps.gamma * B2 @ v
