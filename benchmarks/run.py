@@ -24,11 +24,17 @@ def main():
     options = arguments()
     repeats, seconds = (3, 0.1) if options.quick else (options.repeats, options.seconds)
     results = {"cores": os.cpu_count(), "repeats": repeats, "seconds": seconds, "cases": {}}
+    before = Path(options.out) / "benchmarks.json"
+    if options.keep and before.exists():
+        results = json.loads(before.read_text())
     names = options.case or [name for name in CASES if not (options.quick and name in ("L", "sparse"))]
     for name in names:
+        if not options.case and name in results["cases"]:
+            continue
         results["cases"][name] = measurements.compare(CASES[name], repeats, seconds)
         print(report.case_table({"cases": {name: results["cases"][name]}}).splitlines()[-1], flush=True)
     if not options.case:
+        results["cases"] = {name: results["cases"][name] for name in CASES if name in results["cases"]}
         extras(results, repeats, seconds, options.quick)
         print(report.verdicts(results))
     report.write(results, options.out)
@@ -57,6 +63,7 @@ def arguments():
     parser.add_argument(
         "--case", action="append", choices=list(CASES), help="only this row of the table; may be repeated"
     )
+    parser.add_argument("--keep", action="store_true", help="go on from benchmarks.json, whose cases are not run again")
     parser.add_argument("--quick", action="store_true", help="short turns, without the two largest cases")
     parser.add_argument("--repeats", type=int, default=7, help="turns of each contender")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")

@@ -112,7 +112,7 @@ class CompiledMeter(Meter[State]):
         self._ready: tuple[Iterate | None, Any] = (None, None)
         problem, units = method.problem, method.problem.units
         n, p, d, work = problem.n, problem.p, problem.d, method.plan.parts.f.work
-        sizes = {"dual": 5 * p, "primal": 3 * d, "columns": 3 * max(p, d), "matrix": work}
+        sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 3 * max(p, d), "matrix": work}
         self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
         self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "squares": units.squares}
         self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}

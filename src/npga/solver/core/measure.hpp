@@ -108,14 +108,29 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
     if (!std::isfinite(total)) out.stationarity = NAN;
 }
 
+// z = sum_i A_i x_i, and for each block of rows the largest |(A_i x_i)_block|.
+template <class T> void images_met(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, T* z, T* sizes) {
+    const Int p = plan.p;
+    fill(p, T(0), z), fill(gauge.blocks, T(0), sizes);
+    for (Int i = 0; i < plan.n; ++i, Ax += p) {
+#pragma omp simd
+        for (Int k = 0; k < p; ++k) z[k] += Ax[k];
+        for (Int b = 0; b < gauge.blocks && gauge.blocks < p; ++b)
+            sizes[b] = T(larger(sizes[b], norm(gauge.bounds[b + 1] - gauge.bounds[b], Ax + gauge.bounds[b])));
+#pragma omp simd
+        for (Int k = 0; k < (gauge.blocks < p ? 0 : p); ++k) sizes[k] = std::abs(Ax[k]) > sizes[k] ? std::abs(Ax[k]) : sizes[k];
+    }
+}
+
 // Largest relative move of a row, or of rows that belong together, in a step of h; after `stationarity`.
 template <class T>
-void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, const T* z, const T* lam, Moves& out) {
+void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* sizes, const T* lam, Moves& out) {
     const Int n = plan.n, p = plan.p;
     T *near = gauge.dual + 2 * p, *along = gauge.dual + 3 * p;
     for (Int k = 0; k < p; ++k) along[k] = 0;
     for (Int i = 0; i < n; ++i) {
         const double *squares = gauge.squares + i * p, step = plan.offsets[i] < plan.offsets[i + 1] ? gauge.agents[i] : 0;
+#pragma omp simd
         for (Int k = 0; k < p; ++k) along[k] = T(larger(double(along[k]), squares[k] * step));
     }
     for (Int b = 0; b < gauge.blocks; ++b) {
@@ -134,8 +149,8 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, const T* 
     for (Int b = 0; b < gauge.blocks; ++b) {
         const Int lo = gauge.bounds[b], m = gauge.bounds[b + 1] - lo;
         const double t = double(along[lo]), multiplier = gauge.is_hard[b] ? 0 : FORCES * t * norm(m, lam + lo);
-        double scale = larger(norm(m, near + lo), larger(multiplier, LEAST * std::sqrt(out.least * t)));
-        for (Int i = 0; i < n; ++i) scale = larger(scale, norm(m, Ax + i * p + lo));
+        const double floor = larger(multiplier, LEAST * std::sqrt(out.least * t));
+        const double scale = larger(larger(norm(m, near + lo), floor), double(sizes[b]));
         for (Int k = lo; k < lo + m; ++k) near[k] = z[k] - near[k];
         const double moved = norm(m, near + lo);
         out.coupling = larger(out.coupling, relative(moved, scale));
@@ -145,10 +160,10 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, const T* 
 }
 
 template <class T>
-Moves moves(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* Ax, const T* z, const T* lam) {
+Moves moves(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* z, const T* sizes, const T* lam) {
     Moves found;
     stationarity(plan, gauge, x, lam, found);
-    coupling(plan, gauge, Ax, z, lam, found);
+    coupling(plan, gauge, z, sizes, lam, found);
     return found;
 }
 
@@ -156,18 +171,16 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
     T* mean = gauge.dual;
     measure_duals(plan, now.lam, now.lam_prev, mean, out);
     out.objective = value(plan.f, now.x, gauge.slack, gauge.matrix) + value(plan.g, now.x, gauge.slack, gauge.matrix);
-    T *z = mean + plan.p, *slopes = mean + 4 * plan.p;
-    fill(plan.p, T(0), z);
-    for (Int i = 0; i < plan.n; ++i)
-        for (Int k = 0; k < plan.p; ++k) z[k] += now.Ax[i * plan.p + k];
+    T *z = mean + plan.p, *slopes = mean + 4 * plan.p, *sizes = mean + 5 * plan.p;
+    images_met(plan, gauge, now.Ax, z, sizes);
     if (!gauge.h_is_indicator) out.objective += value(plan.h, z, gauge.slack, gauge.matrix);
-    const Moves found = moves(plan, gauge, now.x, now.Ax, z, mean);
+    const Moves found = moves(plan, gauge, now.x, z, sizes, mean);
     out.kkt = found.worse(), out.energy = found.energy;
     if (gauge.is_smooth) {
         fill(plan.p, T(0), slopes);
         add_grad(plan.h, Int(0), plan.h.count, z, slopes, gauge.matrix);
         for (Int k = 0; k < plan.p; ++k) slopes[k] = gauge.is_smooth[k] ? slopes[k] : mean[k];
-        const Moves other = moves(plan, gauge, now.x, now.Ax, z, slopes);
+        const Moves other = moves(plan, gauge, now.x, z, sizes, slopes);
         if (other.worse() < out.kkt) out.kkt = other.worse(), out.energy = other.energy;
     }
     double distance = 0;

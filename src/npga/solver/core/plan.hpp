@@ -104,7 +104,7 @@ template <class T> struct Gauge {
     const Int* is_smooth;              // whether h has a gradient in a row; null where it has none in any
     const T* reference;                // or null
     double* agents;                      // scratch: 5 n numbers,
-    T *dual, *primal, *columns, *matrix; // 5 p, 3 d, 3 max(p, d), and that of functions with a matrix
+    T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 3 max(p, d), and that of functions with a matrix
 };
 
 // What is measured.
