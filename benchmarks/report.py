@@ -110,13 +110,14 @@ def alternatives_table(results):
 
 def markdown(results, template):
     """The page: the template with its tables filled in."""
+    turns = sorted({row.get("repeats", results["repeats"]) for row in results["cases"].values()})
     machine = f"{results['cores']} cores; read bandwidth in the race of each row: " + ", ".join(
         f"{name} {' / '.join(f'{value / 1e9:.1f}' for value in row['bandwidth'].values())}"
         for name, row in results["cases"].items()
     )
     fill = {
         "machine": machine,
-        "setting": f"{results['repeats']} interleaved turns of {results['seconds']} s",
+        "setting": f"{' or '.join(map(str, turns))} interleaved turns of {results['seconds']} s",
         "cases": case_table(results),
         "verdicts": verdicts(results),
         "growth": growth_table(results),

@@ -31,7 +31,7 @@ def main():
     for name in names:
         if not options.case and name in results["cases"]:
             continue
-        results["cases"][name] = measurements.compare(CASES[name], repeats, seconds)
+        results["cases"][name] = measurements.compare(CASES[name], repeats, seconds) | {"repeats": repeats}
         print(report.case_table({"cases": {name: results["cases"][name]}}).splitlines()[-1], flush=True)
     if not options.case:
         results["cases"] = {name: results["cases"][name] for name in CASES if name in results["cases"]}
