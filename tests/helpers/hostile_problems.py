@@ -19,15 +19,18 @@ from npga import functions as fn
 SOLVABLE = ("curved", "linear", "smooth")
 HOPELESS = ("out of reach", "contradiction", "empty row", "ray", "cancelling pair")
 KINDS = SOLVABLE + HOPELESS
+# An agent is measured as a whole: within one, columns and curvatures differ by a factor of a thousand at most.
+_WITHIN = 5
 
 
 @dataclass
 class Hostile:
     """A problem, the network, and the truth: "solvable", "infeasible" or "unbounded".
 
-    `x` is the solution and `sizes` what errors of each agent are relative to: its own size, or 1e-2 of the displacement
-    that the forces on it would cause. `plain` holds cost, A, b and bounds of a linear program that is infeasible or
-    unbounded if and only if the problem is, in plain units.
+    `x` is the solution and `sizes` what errors of each agent are relative to, as in the residual: its own size, 1e-2 of
+    the displacement that the forces on it would cause, or 1e-6 of that which the largest energy would. `plain` holds
+    cost, A, b and bounds of a linear program that is infeasible or unbounded if and only if the problem is, in plain
+    units.
     """
 
     problem: npga.Problem
@@ -65,9 +68,11 @@ class Draw:
             for block in self.A:
                 block[1] = block[0]
         if rng.random() < 0.3:  # columns that differ within an agent
-            self.A = [block * self.powers(block.shape[1], spread) for block in self.A]
+            self.A = [block * self.powers(block.shape[1], min(spread, _WITHIN)) for block in self.A]
         self.money = self.powers(1, spread)[0]
-        self.u, self.v, self.weights = (self.powers(m, spread) for m in (self.n, self.p, self.n))
+        self.u, self.v = (self.powers(m, spread) for m in (self.n, self.p))
+        several = rng.random() < 0.3  # curvatures that differ within an agent
+        self.weights = [self.powers(1, spread) * self.powers(d, several * min(spread, _WITHIN)) for d in self.counts]
 
     def powers(self, size, spread):
         return 2.0 ** self.rng.integers(-spread, spread + 1, size)
@@ -109,7 +114,9 @@ def _solvable(draw, kind):
         else:
             f = fn.SquaredNorm(draw.money * w / u**2, center=u * (part + force / w))
             terms = np.sqrt(np.square(block).sum(axis=1) @ np.square(lam))
-            size = max(np.linalg.norm(part), 1e-2 * np.linalg.norm(force) / w, 1e-2 * terms / w)
+            energy = max(w.max() * (part @ part) for w, part in zip(draw.weights, x, strict=True))
+            forces = 1e-2 * max(np.linalg.norm(force), terms) / w.max()
+            size = max(np.linalg.norm(part), forces, 1e-6 * np.sqrt(energy / w.max()))
         agents.append(npga.Agent(A, f, fn.Zero() if bounds is None else fn.Box(u * bounds[0], u * bounds[1])))
         sizes.append(u * size)
     return Hostile(

@@ -69,7 +69,7 @@ def test_others_find_the_constructed_solutions(kind):
             if kind == "linear":
                 cost += agent.f.c @ part
             else:
-                cost += 0.5 * agent.f.weight * cp.sum_squares(part - agent.f.center)
+                cost += 0.5 * cp.sum(cp.multiply(agent.f.weight, cp.square(part - agent.f.center)))
             if isinstance(agent.g, fn.Box):
                 constraints += [part >= agent.g.lo, part <= agent.g.hi]
         if kind == "smooth":

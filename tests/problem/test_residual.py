@@ -34,12 +34,12 @@ def written_out(problem, x, lam, rows):
     ]
     energy = max(c * norm(x[i]) ** 2 if c else norm(x[i]) * F[i] for i, c in enumerate(curvature))
     s = [1.0 / c if c else energy / F[i] ** 2 if energy * F[i] else 1.0 for i, c in enumerate(curvature)]
-    energy = max([energy] + [s[i] * norm(grad[i]) ** 2 for i, c in enumerate(curvature) if c])
     worst = 0.0
     for i, agent in enumerate(problem.agents):
         ahead = agent.g.prox(x[i] - s[i] * (grad[i] + A[i].T @ lam), s[i])
         sizes = norm(x[i]), norm(ahead), FORCES * s[i] * norm(grad[i]), FORCES * s[i] * K[i]
-        worst = max(worst, norm(ahead - x[i]) / max(*sizes, LEAST * np.sqrt(s[i] * energy)))
+        counts = max(1.0, agent.f.L / agent.f.mu / 1e3) if agent.f.mu else 1.0
+        worst = max(worst, counts * norm(ahead - x[i]) / max(*sizes, LEAST * np.sqrt(s[i] * energy)))
     terms = np.array([A[i] @ x[i] for i in range(n)])
     t = np.array([max(norm(A[i][k]) ** 2 * s[i] for i in range(n)) for k in range(problem.p)])
     for block in rows:

@@ -11,7 +11,7 @@ This room owns the problem and its residual; it imports functions, networks and 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
 from npga.problem._consensus import ConsensusProblem
 from npga.problem._problem import Agent, Problem
-from npga.problem._residual import FORCES, LEAST, Residual, Units, natural_curvature, residual, row_blocks
+from npga.problem._residual import FORCES, LEAST, Residual, Units, move_counts, natural_curvature, residual, row_blocks
 
 __all__ = [
     "FORCES",
@@ -23,6 +23,7 @@ __all__ = [
     "Residual",
     "Units",
     "dense_block",
+    "move_counts",
     "natural_curvature",
     "residual",
     "row_blocks",

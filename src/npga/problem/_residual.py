@@ -27,9 +27,16 @@ of the coupling, of one agent's variables.
 
 What may vanish at a solution must not be all that one divides by. An agent's size counts at least c = 1e-2 of the
 displacement that the single forces on it would cause, because a sum of large forces cannot be resolved better; and at
-least e = 1e-6 of what the largest energy would displace, E = max(E_0, s_i |grad f_i|^2 over curved agents). A run also
-counts the energy of its first step, so that a solution at the origin is recognised. For an indicator h the multiplier
-does not count: where a constraint cannot be met lam grows for ever and must not hide it.
+least e = 1e-6 of what the largest energy E would displace: E_0, or in a run that of its first step if that is more, so
+that a solution at the origin is recognised. For an indicator h the multiplier does not count: where a constraint cannot
+be met lam grows for ever and must not hide it.
+
+The step 1/L_i is short where f_i is flat in some direction: with k_i = L_i / mu_i, the best answer to lam may be 2 k_i
+moves away and not more ((x_i - x_i+)/s_i + grad f_i(x_i+) - grad f_i(x_i), a subgradient at x_i+, is at most 2 L_i
+|x_i+ - x_i|). So the moves of an agent with mu_i > 0 count max(1, k_i / 1000) times.
+
+An agent is measured as a whole: where units or curvatures of its own coordinates differ by more than a thousand, its
+variables should be rescaled, or belong to several agents.
 
 In rows where h is smooth, grad h(z) is a multiplier as good as lam, and the better of the two is taken: a lam that is
 wrong only where it does not act on x does not matter.
@@ -50,8 +57,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# c and e above.
-FORCES, LEAST = 1e-2, 1e-6
+# c, e and the k_i that does not matter above.
+FORCES, LEAST, _ROUND = 1e-2, 1e-6, 1e3
 
 
 class Residual(NamedTuple):
@@ -114,25 +121,24 @@ def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Res
     size, slope, pulled = (units.of_agents(values) for values in (x, gradient, pull))
     terms = units.terms(lam)
     steps, present = units.steps(size, np.maximum(np.maximum(slope, pulled), terms))
-    first = max(present, float((np.square(slope) * steps)[units.is_curved].max(initial=0.0)))
     along = steps[units.owner].astype(x.dtype)
     ahead = x - along * (gradient + pull)
     if not problem.g.is_zero:
         ahead = problem.g.prox(ahead, along)
     moved, reached = units.of_agents(x - ahead), units.of_agents(ahead)
-    least = max(first, energy)
+    least = max(present, energy)
     scale = np.maximum.reduce(
         [size, reached, FORCES * steps * slope, FORCES * steps * terms, LEAST * np.sqrt(least * steps)]
     )
     row_steps = units.row_steps(steps)
     row_moved, row_scale = _row_moves(problem, Ax, lam, row_steps, least)
-    agents = _ratios(moved, scale)
+    agents = _ratios(units.counts * moved, scale)
     stationarity = float(agents.max(initial=0.0))
     coupling = float(_ratios(row_moved, row_scale).max(initial=0.0))
     energies = [np.sum(np.square(m) / s) for m, s in ((moved, steps), (row_moved, row_steps))]
     scales = [np.sum(np.square(m) / s) for m, s in ((scale, steps), (row_scale, row_steps))]
     overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) > 0.0 else 0.0
-    first = max(first, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
+    first = max(present, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
     return Residual(_worse(stationarity, coupling), stationarity, coupling, overall, first, lam, agents)
 
 
@@ -164,6 +170,8 @@ class Units:
     ----------
     curvature : ndarray of shape (n,)
         Cost / x^2 of each agent: L_i, or l_h |A_i|^2 where f_i is flat, or 0 where h is not smooth either.
+    counts : ndarray of shape (n,)
+        How often the moves of each agent count: max(1, L_i/mu_i / 1000) where f_i is strongly convex, else once.
     owner : ndarray of shape (d,)
         The agent of each coordinate.
     bounds : ndarray
@@ -182,6 +190,7 @@ class Units:
         facts = zip(problem.agents, problem.A.norms, owns, strict=True)
         self.curvature = np.array([natural_curvature(a.f.L, l_h, norm) if own else 0.0 for a, norm, own in facts])
         self.is_curved = self.curvature > 0.0
+        self.counts = np.array([move_counts(agent.f) for agent in problem.agents])
         self.owner = np.repeat(np.arange(problem.n), problem.sizes)
         self._owns = owns
         limits = np.finfo(problem.dtype)
@@ -244,6 +253,11 @@ def row_blocks(h: Function, p: int) -> tuple[Array, Array]:
         lengths += own
         hard += [part.is_indicator] * len(own)
     return np.concatenate([[0], np.cumsum(lengths)]), np.array(hard)
+
+
+def move_counts(f: Function) -> float:
+    """max(1, L/mu / 1000) where f is strongly convex, else 1."""
+    return max(1.0, f.L / f.mu / _ROUND) if f.mu > 0.0 and 0.0 < f.L < np.inf else 1.0
 
 
 def natural_curvature(l_f: float, l_h: float, sigma: float) -> float:

@@ -15,9 +15,10 @@ a, b be the largest |lam_i - lam_j| and |z_i - z_j| over links and c the largest
 m(s)/s decreases. What it is relative to is at least X = max(|x_i|, c s G) with G = max(|grad f_i|, 15 K_i/16), where
 K_i is taken at lam_i and l is small enough for 15/16 of it to be safe. So
 
-    stationarity <= max_i m(s_i)/X_i + l max_i s_i |A_i|/X_i
+    stationarity <= max_i q_i m(s_i)/X_i + l max_i q_i s_i |A_i|/X_i
 
-with s_i = 1/curvature; a flat agent does not know its s, and takes the worst, |x_i|/(c G).
+with s_i = 1/curvature and q_i how often its moves count; a flat agent does not know its s, and takes the worst,
+|x_i|/(c G).
 
 **Rows.** With t a step of h that is at least the true one, and P the move of z_i in a step t0 of h at lam_i,
 
@@ -40,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.problem import FORCES, Agent, BlockOperator, natural_curvature, row_blocks
+from npga.problem import FORCES, Agent, BlockOperator, move_counts, natural_curvature, row_blocks
 from npga.runtimes._faults import Diverged
 from npga.solver import State
 
@@ -128,6 +129,7 @@ class OwnMeasures:
         self._norm, self._squares = float(own.norms[0]), own.row_squares[0]
         self._bounds = row_blocks(h, p)[0]
         self._curvature = natural_curvature(agent.f.L, h.L, self._norm) if d else 0.0
+        self._counts = move_counts(agent.f)
         self._is_flat = d > 0 and not self._curvature
         self._largest_squares = np.maximum.reduceat(self._squares, self._bounds[:-1])
 
@@ -180,7 +182,7 @@ class OwnMeasures:
             s = 1.0 / self._curvature
             scale, energy, rows = max(size, FORCES * s * force), self._curvature * size**2, nothing
         moved = _norm(x - self._agent.g.prox(x - s * (gradient + pull), s))
-        lengths = (float(_quotient(moved, scale)), float(_quotient(s * self._norm, scale)))
+        lengths = (float(self._counts * _quotient(part, scale)) for part in (moved, s * self._norm))
         return (*lengths, doubt, energy, size * self._norm if self._is_flat else 0.0), rows
 
     def _of_rows(self, values: Array) -> Array:

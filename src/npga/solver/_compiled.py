@@ -114,7 +114,8 @@ class CompiledMeter(Meter[State]):
         n, p, d, work = problem.n, problem.p, problem.d, method.plan.parts.f.work
         sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 3 * max(p, d), "matrix": work}
         self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
-        self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "squares": units.squares}
+        self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "counts": units.counts}
+        self._alive["squares"] = units.squares
         self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}
         if units.smooth:
             smooth = np.zeros(p, np.int64)

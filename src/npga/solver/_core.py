@@ -99,7 +99,8 @@ class Gauge(Structure):
 
     _fields_ = (
         _each(c_double, "energy least_step largest_step slack") + _each(c_int64, "g_is_zero h_is_indicator blocks")
-        + _each(c_void_p, "curvature squares bounds is_hard is_smooth reference agents dual primal columns matrix")
+        + _each(c_void_p, "curvature counts squares bounds is_hard is_smooth reference")
+        + _each(c_void_p, "agents dual primal columns matrix")
     )  # fmt: skip
 
 

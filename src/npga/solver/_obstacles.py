@@ -219,7 +219,10 @@ def _is_curved(function: Function) -> bool:
 def _falling(problem: Problem, x: Array, moved: Array) -> Obstacle | None:
     """Whether the objective falls for ever along the change of x."""
     size = _norm(x)
-    d = _heard(moved, np.abs(moved).max())
+    is_flat = np.array([agent.f.mu + agent.g.mu == 0.0 for agent in problem.agents])  # others rise in the end
+    d = np.where(np.repeat(is_flat, problem.sizes), _heard(moved, np.abs(moved).max()), 0.0)
+    if not d.any():
+        return None
     d = d * (size / _norm(d))
     # Stays in dom g: what does not go on at a hundred times the distance has met a bound.
     far, farther = ((_into_domain(problem.g, x + length * d) - x) / length for length in (_FAR, _FARTHER))

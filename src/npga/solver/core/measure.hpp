@@ -85,8 +85,6 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         total += slope[i] + norm(m, pulled + lo);
     }
     out.energy = natural_steps(plan, gauge, size, force, steps);
-    for (Int i = 0; i < n; ++i)
-        if (gauge.curvature[i] > 0) out.energy = larger(out.energy, slope[i] * slope[i] * steps[i]);
     out.least = larger(out.energy, gauge.energy);
     for (Int i = 0; i < n; ++i)
         for (Int j = plan.offsets[i]; j < plan.offsets[i + 1]; ++j) along[j] = T(steps[i]);
@@ -102,7 +100,8 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         const double reached = norm(m, ahead + lo), forces = FORCES * steps[i] * larger(slope[i], terms[i]);
         for (Int j = lo; j < lo + m; ++j) ahead[j] = x[j] - ahead[j];
         const double moved = norm(m, ahead + lo), scale = larger(larger(size[i], reached), forces);
-        out.stationarity = larger(out.stationarity, relative(moved, larger(scale, LEAST * std::sqrt(out.least * steps[i]))));
+        const double least = LEAST * std::sqrt(out.least * steps[i]);
+        out.stationarity = larger(out.stationarity, relative(gauge.counts[i] * moved, larger(scale, least)));
         if (gauge.curvature[i] > 0) out.energy = larger(out.energy, moved * moved / steps[i]);
     }
     if (!std::isfinite(total)) out.stationarity = NAN;

@@ -99,7 +99,7 @@ template <class T> struct Task {
 template <class T> struct Gauge {
     double energy, least_step, largest_step, slack;
     Int g_is_zero, h_is_indicator, blocks;
-    const double *curvature, *squares; // of each agent, and of each of its rows
+    const double *curvature, *counts, *squares; // of each agent, and of each of its rows
     const Int *bounds, *is_hard;       // rows bounds[b] to bounds[b + 1] are measured together; is h an indicator there?
     const Int* is_smooth;              // whether h has a gradient in a row; null where it has none in any
     const T* reference;                // or null
