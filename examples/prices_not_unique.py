@@ -59,7 +59,7 @@ theirs = rundcopf(tight, ppoption(VERBOSE=0, OUT_ALL=0, PDIPM_COSTTOL=1e-11, PDI
 other = theirs["bus"][:, 13]
 
 # %%
-# Each bus has its own range. Who bills by these prices should say which of them it takes, and why.
+# Four buses have a range, the others one price. Who bills by such prices should say which of them it takes, and why.
 
 order = np.argsort(ranges[:, 0])
 figure, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")
@@ -73,7 +73,7 @@ axis.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# **The numbers.** The costs agree; both price vectors lie in the ranges that HiGHS found; the ranges are wide.
+# **The numbers.** The costs agree; both price vectors lie in the ranges that HiGHS found.
 
 cost = flow.cost(result)
 print(f"cost {cost:.4f} $/h, PYPOWER {theirs['f']:.4f} $/h; widest range {np.ptp(ranges, axis=1).max():.2f} $/MWh")
