@@ -154,6 +154,7 @@ def profile(rows: list[Row], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     both = [kinds for kinds in by_instance(rows).values() if {"default", "tuned"} <= set(kinds)]
     costs = {
@@ -162,11 +163,18 @@ def profile(rows: list[Row], path: Path) -> None:
     }
     best = [min(pair) for pair in zip(*costs.values(), strict=True)]
     figure, axis = plt.subplots(figsize=(7, 4))
-    for kind, mine in costs.items():
-        factors = sorted(a / b for a, b in zip(mine, best, strict=True) if math.isfinite(a))
+    solvable = {
+        kind: sorted(a / b for a, b in zip(mine, best, strict=True) if math.isfinite(a)) for kind, mine in costs.items()
+    }
+    farthest = max(max(factors, default=1.0) for factors in solvable.values())
+    for kind, factors in solvable.items():
         share = [(k + 1) / len(best) for k in range(len(factors))]
-        axis.step([1.0, *factors], [0.0, *share], where="post", label=f"{MARKS[kind]} ({len(factors)} solved)")
+        x, y = [1.0, *factors, 1.1 * farthest], [0.0, *share, share[-1] if share else 0.0]
+        axis.step(x, y, where="post", label=f"{MARKS[kind]} ({len(factors)} solved)")
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlabel("rounds, as a multiple of the fewer of the two")
     axis.set_ylabel(f"share of {len(best)} instances")
     axis.set_ylim(0, 1.02)
