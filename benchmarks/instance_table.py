@@ -108,7 +108,7 @@ def table() -> str:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        for version in npga.versions():
+        for version in npga.versions(presets=False):
             if not any(r["problem"] == name and r["version"] == version.name for r in rows()):
                 row = measured(name, version.name)
                 DATA.write_text(json.dumps([*rows(), row], indent=1) + "\n", encoding="utf-8")

@@ -140,6 +140,8 @@ def test_prices_have_one_sign_and_say_whether_they_are_unique():
         [npga.Agent(np.ones((2, 1)), fn.SquaredNorm(1.0, center=c)) for c in (1.0, 2.0)], fn.Equality([1.0, 1.0])
     )
     assert npga.solve(doubled, npga.Network.path(2), method="pga").duals_are_unique is False
+    ball = npga.Problem([npga.Agent(np.ones((1, 1)), fn.SquaredNorm(1.0))], fn.Ball([2.0], 0.5))
+    assert npga.solve(ball, npga.Network.complete(1), method="pga").duals_are_unique
     tight = CASES["opf-39-tight"].build()
     answer = tight.solve()
     assert tight.problem.duals_are_unique(answer.x, answer.lam) is False

@@ -41,7 +41,7 @@ def violations(seed):
     if not (proved or cert.covered):
         return cert.instance.standing, {}
     star = fixed_point(problem, steps)
-    if problem.kkt(star[0], star[1]).overall > 1e-9 or not problem.duals_are_unique(star[0], star[1]):
+    if problem.kkt(star[0], star[1]).overall > 1e-9 or problem.duals_are_unique(*star[:2]) is False:
         return cert.instance.standing, {}  # no solution to compare with, or many
     rng, worst = np.random.default_rng(seed), {"instance": 0.0, "theorem": 0.0}
     noise = 1e-7 * (1.0 + np.linalg.norm(star[0]) + np.linalg.norm(star[1]))

@@ -100,7 +100,8 @@ def duals_are_unique(problem: Problem, x: Array, lam: Array) -> bool | None:
     size, strength = units.of_agents(x), np.maximum(units.of_agents(force), units.terms(lam))
     steps, _ = units.steps(size, strength)
     along, rows = steps[units.owner], 1.0 / units.row_steps(steps)
-    is_free = np.asarray(h.conj_prox_jac(lam + rows * terms.sum(axis=0), rows)) > 0.5
+    jacobian = np.asarray(h.conj_prox_jac(lam + rows * terms.sum(axis=0), rows))
+    is_free = (jacobian if jacobian.ndim == 1 else np.diag(jacobian)) > 0.5  # a matrix for a ball in one dimension
     for _, pinned in units.smooth:
         is_free[pinned] = False
     if not is_free.any():
