@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import struct
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from npga.runtimes import Kind, Party, read_job
-from npga.runtimes._wire import HEADER_SIZE
+from npga.runtimes._wire import HEADER_SIZE, pack_bytes
 from npga.runtimes.net import GrpcLink
 
 _RUN, _SENDER, _LENGTH, _ROUND = slice(8, 16), slice(16, 20), slice(20, 24), slice(24, 32)
@@ -26,6 +27,10 @@ def spoil(frame: bytes, fault: str, before: bytes) -> list[bytes]:
         bad[HEADER_SIZE : HEADER_SIZE + 8] = struct.pack("<d", np.nan)
     elif fault == "inf":
         bad[HEADER_SIZE : HEADER_SIZE + 8] = struct.pack("<d", np.inf)
+    elif fault == "huge":
+        bad[HEADER_SIZE : HEADER_SIZE + 8] = struct.pack("<d", 1e308)
+    elif fault == "long":
+        bad += bytes(150_000)
     elif fault == "short":
         bad = bad[:-8]
         bad[_LENGTH] = struct.pack("<I", (len(bad) - HEADER_SIZE) // 8)
@@ -60,9 +65,18 @@ class HostileLink(GrpcLink):
         if kind is Kind.DATA:
             if self.fault == "slow":
                 time.sleep(0.05)
+            if number == self.at and self.fault in ("waiting", "outage"):
+                self._loop.run_until_complete(self._flood(Kind[self.fault.upper()]))
             if number == self.at:
                 misbehave(self.fault)
         return super().exchange(kind, number, vectors, meanwhile)
+
+    async def _flood(self, kind):
+        """Words about waiting, and never a message."""
+        while True:
+            for session in self._sessions.values():
+                await session.say(lambda run=session.run: pack_bytes(run, self._me, kind, b""))
+            await asyncio.sleep(0.01)
 
     async def _write(self, messages):
         for party, message in messages.items():

@@ -101,13 +101,14 @@ def test_what_is_sent_arrives_in_every_round_and_kind(ranks, dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("entry", [0, LENGTH - 1])
 def test_huge_numbers_pass_and_those_beyond_do_not(ranks, dtype, entry):
-    largest = np.finfo(dtype).max
+    limit = dtype(2.0 ** (1009 if dtype is np.float64 else 127))
+    largest = np.nextafter(limit, dtype(0))
     for number, value in enumerate([largest, -largest, largest / 2, np.finfo(dtype).tiny], 1):
         every, vectors = ranks(dtype), np.zeros((4, LENGTH), dtype)
         vectors[:, entry] = value
         every.start(vectors, number)
         every.finish(number)
-    for value in (np.inf, -np.inf, np.nan, -np.nan):
+    for value in (np.inf, -np.inf, np.nan, -np.nan, limit, -limit, np.finfo(dtype).max):
         every, vectors = ranks(dtype), np.zeros((4, LENGTH), dtype)
         vectors[2, entry] = value
         every.start(vectors)

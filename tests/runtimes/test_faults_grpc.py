@@ -15,6 +15,8 @@ VILLAIN = 2
 LIES = {
     "nan": "is nan; expected finite",
     "inf": "is inf; expected finite",
+    "huge": "is 1e+308; expected finite numbers below",
+    "long": "in 150064 bytes arrived",
     "short": "3 numbers of type 'd'",
     "cut": "4 numbers of type 'd' in 61 bytes arrived; expected 4",
     "float32": "4 numbers of type 'f'",
@@ -25,7 +27,7 @@ LIES = {
     "early": "round 18 arrived; expected kind 1, round 17: a message is missing",
     "duplicate": "round 17 arrived; expected kind 1, round 18: a message came twice or late",
 }
-SOME = ("nan", "cut", "run", "duplicate")
+SOME = ("nan", "huge", "long", "run", "duplicate")
 
 
 def stage(tmp_path, fault, at=17, n=4, deadline=40, hostile_is_frozen=False, **options):
@@ -140,3 +142,9 @@ def test_words_about_waiting_do_not_get_in_the_way_of_messages(tmp_path, patienc
     dawdling = start_hostile(path, VILLAIN, out, "--fault", "slow", "--at", -1)
     said = finish([dawdling, *(start_party(path, k, out) for k in range(2))], 60)
     assert [code for code, _ in said] == [0, 0, 0], said
+
+
+@pytest.mark.parametrize("word", ["waiting", "outage"])
+def test_words_about_waiting_do_not_stretch_the_patience_for_ever(tmp_path, word):
+    said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
+    everyone_names(said, "nothing arrived within 3 s", "gave up waiting for agent 2", ExitCode.TRY_AGAIN)

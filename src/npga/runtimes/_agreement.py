@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from npga.functions import Function
 from npga.problem import FORCES, Agent, BlockOperator, move_counts, natural_curvature, row_blocks
-from npga.runtimes._faults import Diverged
+from npga.runtimes._faults import BadMessage, Diverged, Peer
 from npga.solver import State
 
 Array = NDArray[Any]
@@ -84,10 +84,13 @@ class Agreement:
 
     def largest(self, own: Mapping[int, Array]) -> Array:
         """Maxima over all agents of the network, known to each after as many rounds as the diameter."""
-        values = dict(own)
+        values: Mapping[int, Array] = own
+        told: Mapping[int, Array] = {}
         for _ in range(self._diameter):
             heard = self.round(values)
-            values = {i: np.max([values[i], *heard[i].values()], axis=0) for i in values}
+            for i, before in told.items():
+                _check_maxima(heard[i], before)
+            told, values = values, {i: np.max([values[i], *heard[i].values()], axis=0) for i in values}
         return next(iter(values.values()))
 
     def share_facts(self) -> None:
@@ -111,6 +114,13 @@ class Agreement:
         """One round: each own agent's vector to its neighbours; what each own agent hears."""
         self.rounds += 1
         return self._share(self.rounds, vectors)
+
+
+def _check_maxima(heard: Mapping[int, Array], told: Array) -> None:
+    """Whoever was told a value in the round before has a maximum of at least that, if it follows the protocol."""
+    for j, maxima in heard.items():
+        if (maxima < told).any():
+            raise BadMessage(Peer(f"agent {j}", j), "its maximum is below a value that it had been told")
 
 
 class OwnMeasures:

@@ -26,7 +26,7 @@ from npga.runtimes._job import Job
 from npga.runtimes._link import Hello, Layout, Link, nothing
 from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
-from npga.runtimes._wire import Kind
+from npga.runtimes._wire import Kind, in_range
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
 from npga.tuning import AdaptiveAgent, AdaptiveState
@@ -284,7 +284,7 @@ class Party:
         size = 0
         for i, vector in vectors.items():
             size = vector.size
-            if not np.isfinite(vector).all():
+            if not in_range(vector):
                 raise Diverged(i)
         begun = time.perf_counter()
         known = {**vectors, **self.link.exchange(kind, number, vectors, meanwhile)}

@@ -212,15 +212,14 @@ class PartyStates:
             return found
 
         newest = mine[-1] if mine else 0
-        low, high, some, none, zero, lost = ask(
-            -newest, newest, resume, not resume, from_zero and not mine, resume and not mine
-        )
+        resumes = (1 if mine else 2) if resume else 0  # 2: nothing is here, not even of iteration 0
+        low, high, some, none, zero = ask(-newest, newest, resumes, not resume, from_zero and not mine)
         if some and none:
             raise ResumeError("some parties resume and others do not; start all with --resume, or none")
         start = int(-low)
         while start and ask(start not in mine)[0]:
             start = int(-ask(-max((k for k in mine if k < start), default=0))[0])
-        if high and not start and lost and not zero:
+        if high and not start and some > 1 and not zero:
             whose = "another party" if mine else f"this party (in {self._directory})"
             raise ResumeError(
                 f"there are saved states of up to iteration {high:g}, and {whose} has none that fits; restore its "

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
-from npga.runtimes._streams import Stream, breaks, ending, import_grpc
+from npga.runtimes._streams import Stream, breaks, ending, import_grpc, is_too_long
 from npga.runtimes._wire import is_farewell
 
 _KEPT = 2
@@ -68,6 +68,8 @@ class Session:
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                     raise  # this task was cancelled, not the call that it reads from
                 reason = await ending(stream, error)
+                if is_too_long(error):
+                    self.fail(BadMessage(self.peer, "a message that is far longer than any of this job"))
             else:
                 if message is not self._eof:
                     found: bytes = message

@@ -246,3 +246,9 @@ async def ending(stream: Any, error: BaseException | None = None) -> str:
         return "the connection ended without a farewell: it was killed, is frozen, or is cut off"
     status, details = await stream.code(), await stream.details()
     return f"the connection ended ({status.name}: {printable(details or 'no reason given')})"
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether the transport of a dialling end has dropped a message for its length; an accepting one is not told."""
+    grpc = import_grpc()
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

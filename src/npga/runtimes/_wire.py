@@ -32,9 +32,10 @@ KIND_AT = 5
 _ROUND = struct.Struct("<Q")  # the end of the header
 ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
 _TEXT = b"S"
-# The highest byte of an infinity or a NaN, and of finite numbers so large that a closer look costs nobody anything.
+# The highest byte of an infinity, a NaN, and of finite numbers too large to be sent: no smaller one has it.
 _POSITIVE, _NEGATIVE = 0x7F, 0xFF
 _CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
+_LARGEST = {np.dtype(np.float64): 2.0**1009, np.dtype(np.float32): np.float32(2.0**127)}
 
 
 # One message
@@ -81,14 +82,20 @@ def unpack(frame: bytes | memoryview, due: Due, peer: str) -> Array:
         raise _refusal(frame, due, peer)
     vector = np.frombuffer(frame, due.dtype, due.length, HEADER_SIZE)
     step = due.dtype.itemsize
-    if perhaps_infinite(bytes(frame[HEADER_SIZE + step - 1 :: step])) and not np.isfinite(vector).all():
-        where = int(np.argmin(np.isfinite(vector)))
-        raise BadMessage(peer, f"entry {where} is {vector[where]}; expected finite numbers")
+    if perhaps_infinite(bytes(frame[HEADER_SIZE + step - 1 :: step])) and not in_range(vector):
+        limit = _LARGEST[due.dtype]
+        where = int(np.argmin(np.abs(vector) < limit))
+        raise BadMessage(peer, f"entry {where} is {vector[where]}; expected finite numbers below {limit:g}")
     return vector
 
 
+def in_range(vector: Array) -> bool:
+    """Whether all numbers are finite, and none is so large that what others compute from it would not be."""
+    return bool(np.abs(vector).max() < _LARGEST[vector.dtype])
+
+
 def perhaps_infinite(highest: bytes | bytearray) -> bool:
-    """Whether numbers with these highest bytes can be infinite or NaN.
+    """Whether numbers with these highest bytes can be infinite, NaN or out of range.
 
     With many processes on few cores every round begins with cold caches; looking at bytes touches far less code than
     NumPy's `isfinite`.

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -32,6 +35,7 @@ _SPIN_SECONDS = 0.02
 _NAP_SECONDS = 0.0005
 _GRACE_SECONDS = 1.0
 _LATE_TAG = 7
+_LAST_SECONDS = 60.0
 
 
 def import_mpi() -> Any:
@@ -48,12 +52,12 @@ class MpiLink:
         The communicator; its rank is the party.
     layout
         Who holds which agents.
-    patience
-        How long a message may take, in seconds.
+    patience, connect
+        How long a message, and the other ranks at the start, may take, in seconds.
     """
 
-    def __init__(self, world: MPI.Intracomm, layout: Layout, patience: float) -> None:
-        self._world, self._layout, self._patience = world, layout, patience
+    def __init__(self, world: MPI.Intracomm, layout: Layout, patience: float, connect: float = 30.0) -> None:
+        self._world, self._layout, self._patience, self._connect = world, layout, patience, connect
         self._me = world.Get_rank()
         self._borders = layout.borders(self._me)
         self._run = 0
@@ -66,6 +70,12 @@ class MpiLink:
 
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Every rank checks every other's hello: within one cluster they can all be gathered."""
+        if not self._wait(self._world.Ibarrier().Test, self._connect):
+            raise PeerSlow("another rank", f"not all had come within {self._connect:g} s")
+        with ending_after(self._connect, self._world, "the ranks did not come together"):
+            return self._greet(hello)
+
+    def _greet(self, hello: Hello) -> Mapping[int, Hello]:
         texts = self._world.allgather(hello.text())
         hellos = {rank: Hello.read(text, self._layout.title(rank)) for rank, text in enumerate(texts)}
         for rank, other in hellos.items():
@@ -91,26 +101,29 @@ class MpiLink:
             collective = self._collectives[key] = RepeatedCollective(self._graph, self._layout, self._me, due)
         collective.start(number, vectors)
         meanwhile()
-        self._wait(collective.request.Test)
+        if not self._wait(collective.request.Test, self._patience):
+            raise self._stalled()
         self.bytes_sent += collective.bytes_sent
         self.bytes_received += collective.bytes_received
         return collective.finish(number)
 
-    def _wait(self, test: Callable[[], bool]) -> None:
+    def _wait(self, test: Callable[[], bool], patience: float) -> bool:
+        """Whether the collective has ended within the patience."""
         # A collective advances by a step in each test: several before the core is given away.
         if test() or test() or test():
-            return
+            return True
         begun = time.perf_counter()
         self.waits_for = tuple(self._borders)
         while not (test() or test() or test()):
             waited = time.perf_counter() - begun
-            if waited > self._patience:
-                raise self._stalled()
+            if waited > patience:
+                return False
             if waited < _SPIN_SECONDS:
                 os.sched_yield()
             else:
                 time.sleep(_NAP_SECONDS)
         self.waits_for = ()
+        return True
 
     def _stalled(self) -> PeerSlow:
         """Find out who is silent: everyone who waits says so aside, and who does not is the one to name."""
@@ -130,8 +143,25 @@ class MpiLink:
 
     def close(self, error: BaseException | None = None) -> None:
         """After an error the process ends with a code that makes mpi4py abort the whole job."""
-        if error is None:
-            self._world.Barrier()
+        if error is None and not self._wait(self._world.Ibarrier().Test, self._patience):
+            LOG.warning("not all ranks have ended within %g s; the results of this one are written", self._patience)
+
+
+@contextmanager
+def ending_after(seconds: float, world: MPI.Intracomm, what: str) -> Iterator[None]:
+    """End the whole job with one sentence if what is done here, in calls that wait for others, takes longer."""
+
+    def end() -> None:
+        print(f"rank {world.Get_rank()}: {what} within {seconds:g} s; try again", file=sys.stderr, flush=True)
+        world.Abort(ExitCode.TRY_AGAIN)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Repeated:
@@ -219,7 +249,7 @@ def party(job: Job, options: PartyOptions) -> Party:
     """The party of this rank."""
     world = import_mpi().COMM_WORLD
     layout = Layout.even(job.network, world.Get_size())
-    link = MpiLink(world, layout, job.times.patience)
+    link = MpiLink(world, layout, job.times.patience, job.times.connect)
     if world.Get_rank():
         LOG.setLevel(max(LOG.level, logging.WARNING))  # one rank tells how far all have come
     return Party(job, layout, world.Get_rank(), link, options.out, options.resume, from_zero=options.from_zero)
@@ -227,7 +257,14 @@ def party(job: Job, options: PartyOptions) -> Party:
 
 def main() -> None:
     """Entry point of the module."""
-    run_process(__doc__, party, not_met=ExitCode.DONE)
+    try:
+        run_process(__doc__, party, not_met=ExitCode.DONE)
+    except SystemExit as end:
+        if not end.code:
+            mpi = import_mpi()
+            with ending_after(_LAST_SECONDS, mpi.COMM_WORLD, "results are written, but not all ranks ended"):
+                mpi.Finalize()
+        raise
 
 
 if __name__ == "__main__":
