@@ -118,7 +118,14 @@ def soak(directory, minutes, parties, seed, out=sys.stdout):
             job.write_text(job.read_text().replace(f"max_iters = {FOR_EVER}", f"max_iters = {total}"))
         run.options["max_iters"] = total
         run.parties = [run.start(k, "--resume") for k in range(parties)]
-        run.same_bits(600)
+        last = [Supervisor(run, k) for k in range(parties)]
+        for supervisor in last:
+            supervisor.start()
+        for supervisor in last:
+            supervisor.join(900)
+            assert supervisor.codes[0] == 1, (supervisor.k, supervisor.codes, supervisor.words[-2000:])
+        run.compare()
+        supervisors += last
     codes = sum((supervisor.codes for supervisor in supervisors), Counter())
     return {
         "minutes": minutes, "parties": parties, "seed": seed, "faults": dict(faults), "iterations": total,

@@ -277,7 +277,8 @@ class Summary:
     iterations, rounds
         Work done, over all sessions of a resumed run.
     converged, kkt
-        Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked).
+        Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked); it is
+        one if all parties follow the protocol.
     messages, floats_sent
         Vectors sent from agent to neighbour in this session, and the numbers in them; as `npga.solve` counts.
     control_messages, control_floats_sent

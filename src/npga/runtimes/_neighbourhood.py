@@ -62,6 +62,7 @@ class Neighbourhood:
         self._tasks: set[asyncio.Future[None]] = set()
         self._everyone, self._here = (1 << len(job.parties)) - 1, 1 << me
         self._quiet = 0.0
+        self._doubtful = -1
         self._trouble: asyncio.Future[None] | None = None
 
     async def open(self, hello: Hello) -> None:
@@ -229,7 +230,8 @@ class Neighbourhood:
         if self._acceptor is None or self.closing:
             return
         outage = self._times.outage
-        missing = [s for q, s in self.sessions.items() if q not in self._diallers and not s.live]
+        accepted = {q: session for q, session in self.sessions.items() if q not in self._diallers}
+        missing = [session for q, session in accepted.items() if q == self._doubtful or not session.live]
         if any(outage > 0.0 or not session.begun for session in missing):
             self.later(self._listen_again())
         elif not missing:
@@ -246,8 +248,9 @@ class Neighbourhood:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def pass_time(self, seconds: float) -> None:
-        """Some time has passed: for some it may have been too long."""
+    def pass_time(self, seconds: float, doubtful: int) -> None:
+        """Some time has passed: for some it may have been too long, and the other end of one may have noticed first."""
+        self._doubtful = doubtful
         for session in self.sessions.values():
             session.pass_time(seconds)
         self._tend()

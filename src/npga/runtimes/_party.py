@@ -46,7 +46,8 @@ class Outcome:
     iterations, rounds
         Work done, over all sessions of a resumed run.
     converged, kkt
-        Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked).
+        Whether the agents found their bound on the residual below the tolerance, and that bound (nan: not asked); it is
+        one if all parties follow the protocol.
     resumed_from
         Iteration that this session began at.
     totals

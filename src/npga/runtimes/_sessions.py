@@ -250,6 +250,12 @@ class Stopwatch:
         else:
             self._until = max(self._until, self._from + 2 * (self.patience + self.grace))
 
+    @property
+    def doubtful(self) -> int:
+        """The party that has been waited for so long that its connection may be dead; -1 if there is none."""
+        waits = self._task is not None and self._loop.time() > self._begun + self.patience / 2
+        return self.party if waits else -1
+
     def stop(self) -> None:
         """The wait is over."""
         self._task = None

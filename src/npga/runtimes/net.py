@@ -194,7 +194,7 @@ class GrpcLink:
 
     def _pass_time(self, seconds: float) -> bool:
         """Some time has passed; returns whether the neighbour that is waited for has no connection."""
-        self._near.pass_time(seconds)
+        self._near.pass_time(seconds, self._clock.doubtful)
         waiting_for = self._sessions.get(self._clock.party)
         return waiting_for is not None and not waiting_for.live
 

@@ -1,0 +1,96 @@
+"""Coming together: in any order, more than once, under the eyes of `npga check`, and among strangers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from helpers.rehearsal import PINNED, finish, make_job, solution, start, start_party
+
+ITERATIONS = 40
+IDLE = """
+import socket, sys, time
+from contextlib import suppress
+host, port = sys.argv[1].rsplit(":", 1)
+held = []
+for _ in range(int(sys.argv[2])):
+    with suppress(OSError):
+        held.append(socket.create_connection((host, int(port)), 30))
+print(len(held), flush=True)
+time.sleep(600)
+"""
+
+
+def prepare(tmp_path, n=3, **options):
+    path, *parts = make_job(tmp_path, n, keys=True, max_iters=ITERATIONS, connect=120.0, **options)
+    text = path.read_text()
+    return path, parts, [line.split('"')[1] for line in text.splitlines() if line.startswith("address")]
+
+
+def listening(address, seconds=60):
+    host, port = address.rsplit(":", 1)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 5):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"nobody listens on {address}")
+
+
+def same_bits(tmp_path, parties, parts, seconds=120):
+    said = finish(parties, seconds)
+    assert [code for code, _ in said] == [0] * len(parties), said
+    found = [np.load(tmp_path / "out" / f"agent{i}.npz")["x"] for i in range(len(parties))]
+    np.testing.assert_array_equal(np.concatenate(found), solution(*parts, ITERATIONS)[0])
+
+
+def test_parties_come_late_again_and_while_others_check(tmp_path):
+    """The first waits for several times the patience; the second is killed and started again; somebody checks."""
+    path, parts, addresses = prepare(tmp_path, patience=1.0)
+    out = tmp_path / "out"
+    first, second = start_party(path, 0, out), start_party(path, 1, out)
+    listening(addresses[0])
+    time.sleep(3)
+    second.kill()
+    finish([second], 30)
+    hurried = tmp_path / "hurried.toml"
+    hurried.write_text(path.read_text().replace("connect = 120.0", "connect = 20.0"))
+    code, checked, _ = _check(hurried, 2)
+    rows = [json.loads(line) for line in checked.splitlines()]
+    assert any(row["ok"] and row["subject"] == "link to agent 0" for row in rows), (code, rows)
+    time.sleep(1)
+    same_bits(tmp_path, [first, start_party(path, 1, out), start_party(path, 2, out)], parts)
+
+
+def _check(job, k):
+    process = start("-m", "npga.runtimes.preflight", job, "--party", k)
+    said, error = process.communicate(timeout=120)
+    return process.returncode, said, error
+
+
+def test_idle_connections_do_not_use_up_the_descriptors(tmp_path):
+    """Eleven hundred strangers who never say a word, and 1024 descriptors."""
+    path, parts, addresses = prepare(tmp_path)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "npga.runtimes.net", str(path), "--party", "0", "--out", str(out)]
+    first = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | PINNED,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)),
+    )  # fmt: skip
+    listening(addresses[0])
+    strangers = [start("-c", IDLE, addresses[0], 550) for _ in range(2)]
+    try:
+        assert all(int(stranger.stdout.readline()) > 0 for stranger in strangers)
+        same_bits(tmp_path, [first, start_party(path, 1, out), start_party(path, 2, out)], parts, 180)
+    finally:
+        for stranger in strangers:
+            stranger.kill()
+            stranger.communicate()
