@@ -108,7 +108,7 @@ def test_text_cannot_leave_its_place(tmp_path):
 def test_a_comparison_reports_tables_errors_and_profiles(small, tmp_path):
     entries = [npga.tuning.Entry(name, version=npga.version(name), steps=STEPS) for name in ("nids", "extra")]
     store = tmp_path / "comparison.jsonl"
-    found = npga.compare(*small, [*entries, "dual-exact"], seeds=2, store=store, budget=1.0, tol=1e-6)
+    found = npga.compare(*small, [*entries, "dual-exact"], seeds=2, store=store, budget=20_000, tol=1e-6)
     page = found.report(tmp_path / "c.html")
     assert kinds(sections_of(page)).count("curves") == 2
     again = npga.tuning.read_comparison(store)

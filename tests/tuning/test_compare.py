@@ -22,7 +22,7 @@ PROBLEM = random_problem(1, 6, 3, "quadratic", "zero", "equality")
 @pytest.fixture(scope="module")
 def found():
     methods = ["nids", npga.version("nids", chebyshev=2), "extra", "pga", "dc-admm", "dual-exact"]
-    return npga.compare(PROBLEM, NETWORK, methods, budget=1.0, seeds=2)
+    return npga.compare(PROBLEM, NETWORK, methods, budget=20_000, seeds=2)
 
 
 def test_everything_is_solved_and_counted(found):
@@ -77,11 +77,11 @@ def test_tables_and_figures(found, tmp_path):
 
 def test_an_interrupted_comparison_goes_on(tmp_path, monkeypatch):
     store = tmp_path / "rows.jsonl"
-    first = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=0.3, store=store)
+    first = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=5_000, store=store)
     with store.open("a") as file:
         file.write('{"key": "half a li')  # what a kill leaves
     monkeypatch.setattr("npga.tuning._compare._Case.run", None)
-    again = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=0.3, store=store)
+    again = npga.compare(PROBLEM, NETWORK, ["dc-admm"], budget=5_000, store=store)
     assert again.rows == tuple(json.loads(json.dumps(first.rows)))
 
 
@@ -118,7 +118,7 @@ def test_bad_arguments_fail_first():
 
 def test_the_command(tmp_path):
     out = CliRunner().invoke(
-        application(), ["compare", "elastic-net", "--methods", "extra,pga", "--budget", "1", "--out", str(tmp_path)]
+        application(), ["compare", "elastic-net", "--methods", "extra,pga", "--budget", "20000", "--out", str(tmp_path)]
     )
     assert out.exit_code == 0, out.output
     assert "extra" in out.output
@@ -127,3 +127,13 @@ def test_the_command(tmp_path):
     }
     wrong = CliRunner().invoke(application(), ["compare", "elastic-nett"])
     assert wrong.exit_code == 2
+
+
+def test_the_same_budget_gives_the_same_rows():
+    runs = [npga.compare(PROBLEM, NETWORK, ["nids", "dc-admm"], budget=4_000) for _ in range(2)]
+    for one, two in zip(*(run.rows for run in runs), strict=True):
+        assert all(
+            one[name] == two[name] for name in ("iterations", "rounds", "alpha", "beta", "gamma", "theta", "curve")
+        )
+    with pytest.raises(InputError, match="expected iterations"):
+        npga.compare(PROBLEM, NETWORK, ["nids"], budget=10.0)

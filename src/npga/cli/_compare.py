@@ -29,7 +29,7 @@ def compare(
     target: Annotated[str, typer.Argument(help="A problem file, or an experiment of the paper such as elastic-net.")],
     methods: Annotated[str, typer.Option(help="Versions and methods; nids:3 has a Chebyshev polynomial.")] = _DEFAULT,
     draws: Annotated[int, typer.Option(help="Draws of an experiment; seeds of the tuner for a file.", min=1)] = 1,
-    budget: Annotated[float, typer.Option(help="Seconds for tuning each method on each draw.")] = 10.0,
+    budget: Annotated[int, typer.Option(help="Iterations for tuning each method on each draw.", min=1000)] = 100_000,
     tol: Annotated[float, typer.Option(help="Relative error that is to be reached for good.")] = 1e-8,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results, tables and figures; an interrupted run goes on.")

@@ -1,7 +1,7 @@
 """`npga.compare`: anything against anything, tuned alike and counted by the same meters.
 
 Each entry is tuned on each draw: versions of NPGA by `npga.tune`, other methods by a pattern search over the steps that
-they have, on real runs, both within the same budget of seconds. The run that counts then goes to a hundredth of the
+they have, on real runs, both within the same budget of iterations. The run that counts then goes to a hundredth of the
 tolerance, so that "iterations to tol" can be the last time above it, not the first dip below.
 """
 
@@ -27,6 +27,7 @@ from npga.solver import reference as solve_centrally
 from npga.solver import solve as solve_with
 from npga.steps import Steps
 from npga.tuning._comparison import Comparison
+from npga.tuning._search import Budget
 from npga.tuning._tune import tune
 
 Array = NDArray[Any]
@@ -66,7 +67,8 @@ def compare(
     methods: Sequence[str | Version | Entry] = ("nids", "extra", "npga-i", "dcpa", "pga"),
     *,
     seeds: int | Sequence[int] = 1,
-    budget: float = 10.0,
+    budget: int = 100_000,
+    max_seconds: float | None = None,
     tol: float = 1e-8,
     max_iters: int = 100_000,
     store: str | Path | None = None,
@@ -84,7 +86,9 @@ def compare(
     seeds
         How many draws, or their seeds; a fixed problem is one draw, and the seed is the tuner's.
     budget
-        Seconds for tuning each method on each draw; what was tuned before they run out counts.
+        Iterations for tuning each method on each draw, inner ones included; what was tuned before they run out counts.
+    max_seconds
+        Time for each tuning beside that; none by default, because with it results depend on the machine.
     tol
         Accuracy: |x - x*|/|x0 - x*| where f is strongly convex, the residual of the optimality conditions elsewhere.
     max_iters
@@ -106,6 +110,9 @@ def compare(
         raise InputError(f"methods {labels} hold a label twice; give one of them another: npga.tuning.Entry(label=...)")
     if not 0.0 < tol < 1.0:
         raise InputError(f"tol is {tol!r}; expected a number between 0 and 1")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1000:
+        raise InputError(f"budget is {budget!r}; expected iterations for each tuning, at least 1000")
+    limits = _Limits(budget, max_seconds, tol, max_iters)
     kept = _Store(None if store is None else Path(store))
     numbers = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     jobs = [(seed, entry) for seed in numbers for entry in entries]
@@ -114,10 +121,10 @@ def compare(
     with show_progress("comparing", progress) as tell:
         for at, (seed, entry) in enumerate(jobs):
             case = _Case.make(problem, network, seed, case)
-            key = _key(case, entry, seed, budget, tol, max_iters)
+            key = _key(case, entry, seed, limits)
             row = kept.get(key)
             if row is None:
-                row = case.run(entry, budget, tol, max_iters)
+                row = case.run(entry, limits)
                 kept.put(key, row)
             rows.append(row)
             if tell:
@@ -156,9 +163,19 @@ def _entry(item: str | Version | Entry) -> Entry:
     return Entry(item, version=find_version(item))
 
 
-def _key(case: _Case, entry: Entry, seed: int, budget: float, tol: float, max_iters: int) -> str:
+@dataclass(frozen=True)
+class _Limits:
+    """What tuning and running may take."""
+
+    budget: int
+    max_seconds: float | None
+    tol: float
+    max_iters: int
+
+
+def _key(case: _Case, entry: Entry, seed: int, limits: _Limits) -> str:
     network = case.network.fingerprint()
-    return f"{case.problem.fingerprint} {network} {seed} {entry!r} {budget} {tol} {max_iters}"
+    return f"{case.problem.fingerprint} {network} {seed} {entry!r} {limits!r}"
 
 
 class _Store:
@@ -217,12 +234,13 @@ class _Case:
         """What "accurate to tol" looks at."""
         return "gap" if self.problem.mu > 0.0 else "kkt"
 
-    def run(self, entry: Entry, budget: float, tol: float, max_iters: int) -> dict[str, Any]:
+    def run(self, entry: Entry, limits: _Limits) -> dict[str, Any]:
         """Tune an entry and run it; the row of the table."""
+        tol, max_iters = limits.tol, limits.max_iters
         head: dict[str, Any] = {"draw": self.seed, "method": entry.label}
         begun = time.perf_counter()
         try:
-            tuned = self._tuned(entry, budget, tol, max_iters)
+            tuned = self._tuned(entry, limits)
         except NpgaError as refused:
             return head | {"status": "refused", "why": str(refused), "curve": []}
         tuning_seconds = time.perf_counter() - begun
@@ -279,19 +297,16 @@ class _Case:
 
     # ---------------------------------------------------------------- tuning
 
-    def _tuned(self, entry: Entry, budget: float, tol: float, max_iters: int) -> Entry:
+    def _tuned(self, entry: Entry, limits: _Limits) -> Entry:
+        within: dict[str, Any] = {"max_work": limits.budget, "max_seconds": limits.max_seconds, "seed": self.seed}
         if entry.steps is not None:
             return entry
         if entry.method == "npga":
             assert entry.version is not None
-            found = tune(
-                self.problem, self.network, entry.version, seed=self.seed, max_seconds=budget, reference=self.reference
-            )
+            found = tune(self.problem, self.network, entry.version, reference=self.reference, **within)
             return replace(entry, version=found.version, steps=found.steps)
         if entry.method == "pga":  # NPGA of a lone agent that knows everything
-            found = tune(
-                self.problem.gathered, Network.from_W(np.ones((1, 1))), "extra", seed=self.seed, max_seconds=budget
-            )
+            found = tune(self.problem.gathered, Network.from_W(np.ones((1, 1))), "extra", **within)
             return replace(entry, steps=replace(found.steps, gamma=Steps.gamma))
         row = METHODS[entry.method]
         why = row.refuses(self.problem)
@@ -300,33 +315,32 @@ class _Case:
         first = None if row.choose is None else row.choose(self.problem, self.network, entry.version)
         if first is None:
             return entry
-        return replace(entry, steps=self._pattern_search(entry, row, first, budget, tol, max_iters))
+        return replace(entry, steps=self._pattern_search(entry, row, first, limits))
 
-    def _pattern_search(
-        self, entry: Entry, row: MethodRow, steps: Steps, budget: float, tol: float, max_iters: int
-    ) -> Steps:
+    def _pattern_search(self, entry: Entry, row: MethodRow, steps: Steps, limits: _Limits) -> Steps:
         """Change one step at a time by a factor while that needs fewer rounds (iterations, where there are none)."""
-        begun = time.perf_counter()
-        best = self._price(replace(entry, steps=steps), tol, max_iters)
+        budget = Budget(limits.max_seconds, None, work=limits.budget)
+        best = self._price(replace(entry, steps=steps), limits, budget)
         for factor in _FACTORS:
             improved = True
             while improved:
                 improved = False
                 for candidate in _neighbours(steps, row.free, factor):
-                    if time.perf_counter() - begun > budget:
+                    if budget.spent:
                         return steps
-                    price = self._price(replace(entry, steps=candidate), tol, max_iters, best[1])
+                    price = self._price(replace(entry, steps=candidate), limits, budget, best[1])
                     if price < best:
                         steps, best, improved = candidate, price, True
         return steps
 
-    def _price(self, entry: Entry, tol: float, max_iters: int, known: int | None = None) -> tuple[float, int]:
+    def _price(self, entry: Entry, limits: _Limits, budget: Budget, known: int | None = None) -> tuple[float, int]:
         """(Rounds or iterations to tol, iterations); infinite if they exceed those that are known to be enough."""
-        limit = max_iters if known is None else min(max_iters, 2 * known + 10)
-        result = self.solve(entry, tol / 10.0, limit)
-        if not (result.trace[self.column] <= tol).any():
+        limit = limits.max_iters if known is None else min(limits.max_iters, 2 * known + 10)
+        result = self.solve(entry, limits.tol / 10.0, limit)
+        budget.spend(result.iterations + result.inner_iterations)
+        if not (result.trace[self.column] <= limits.tol).any():
             return math.inf, limit
-        at = last_above(result.trace, self.column, tol)
+        at = last_above(result.trace, self.column, limits.tol)
         spent = result.trace.round[at] or result.trace.iteration[at]
         return float(spent), int(result.trace.iteration[at])
 

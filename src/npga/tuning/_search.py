@@ -301,7 +301,7 @@ class Budget:
         return late or (self._work is not None and self._work <= 0)
 
     def check(self) -> None:
-        """Raise OutOfTimeError when it is spent; called from within long evaluations."""
+        """Raise OutOfTimeError when it is spent; called from within long evaluations, which spend when they end."""
         if self.spent:
             raise OutOfTimeError
 

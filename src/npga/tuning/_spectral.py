@@ -173,6 +173,7 @@ class SpectralSearch:
                 # A simplex compares points near the best one; those that are far slower need no second digit.
                 self._cutoff = 1.0 - 0.5 * (1.0 - found.radius)
         self.trials.append(Trial("descent", version, steps, rate=found.radius, work=work))
+        self.budget.spend(work)
         return found
 
     def run(self, point: Array, limit: int) -> float:
@@ -183,6 +184,7 @@ class SpectralSearch:
         check = self.budget.check
         found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit, check=check)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
+        self.budget.spend(found.work)
         self.budget.tell("run", len(self.trials), found.iterations)
         return math.log10(max(found.score, 1.0)) if math.isfinite(found.score) else _FAILED
 

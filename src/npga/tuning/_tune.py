@@ -40,6 +40,7 @@ def tune(
     cost: tuple[float, float] | None = ...,
     seed: int = ...,
     max_seconds: float | None = ...,
+    max_work: int | None = ...,
     reference: Reference | None = ...,
     within_theorems: bool = ...,
     certified: bool = ...,
@@ -57,6 +58,7 @@ def tune(
     cost: tuple[float, float] | None = ...,
     seed: int = ...,
     max_seconds: float | None = ...,
+    max_work: int | None = ...,
     reference: Reference | None = ...,
     within_theorems: bool = ...,
     certified: bool = ...,
@@ -73,6 +75,7 @@ def tune(
     cost: tuple[float, float] | None = None,
     seed: int = 0,
     max_seconds: float | None = None,
+    max_work: int | None = None,
     reference: Reference | None = None,
     within_theorems: bool = False,
     certified: bool = False,
@@ -102,6 +105,9 @@ def tune(
     max_seconds
         Time for each version; then, and on Ctrl-C, the best so far is returned. A centralised solution that is needed
         first takes up to half of the first version's time; where that is not enough, trial runs choose.
+    max_work
+        Iterations of trials for each version, those of power methods included; unlike time they give the same steps
+        everywhere. What is under way when they are spent is finished.
     reference
         A solution from `npga.reference`, so that it is not computed again.
     within_theorems
@@ -128,7 +134,8 @@ def tune(
         if chosen.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
             found = tune(
                 problem, chosen.mixed(network), chosen.plain, method, seed=seed, max_seconds=max_seconds,
-                reference=reference, within_theorems=within_theorems, certified=certified, progress=progress,
+                max_work=max_work, reference=reference, within_theorems=within_theorems, certified=certified,
+                progress=progress,
             )  # fmt: skip
             version = replace(found.version, chebyshev=chosen.chebyshev)
             return replace(found, version=version, network=network)
@@ -136,7 +143,7 @@ def tune(
             return tune_theorem(problem, network, chosen)
         gamma_max = 1.0 if within_theorems else None
         with show_progress(f"tuning {chosen.name}", progress) as tell:
-            budget = Budget(max_seconds, tell, begun.pop() if begun else None)
+            budget = Budget(max_seconds, tell, begun.pop() if begun else None, max_work)
             if certified:
                 star = None if reference is None else reference.x
                 return tune_certified(

@@ -1,0 +1,124 @@
+"""Methods side by side, and when a Chebyshev polynomial pays: what docs/comparison.md reports.
+
+    python benchmarks/comparison.py methods elastic-net --out out/comparison   # also ridge, logistic, ring, grid
+    python benchmarks/comparison.py chebyshev --out out/comparison
+
+Both go on where they were interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+import npga
+from npga import functions as fn
+from npga.experiments import EXPERIMENTS
+
+METHODS = (
+    "nids", "extra", "npga-i", "npga-ii", "dcpa", "dcda", "pga", "dual-exact", "tracking-admm", "dc-admm", "idc-admm",
+    "id2a", "mid2a", "optimal-affine",
+)  # fmt: skip
+DEGREES = (1, 2, 3, 5, 8, 13)
+NETWORKS = {
+    "ring": npga.Network.ring,
+    "grid": lambda n: npga.Network.grid({10: 2, 100: 10, 1000: 25}[n], {10: 5, 100: 10, 1000: 40}[n]),
+    "Erdos-Renyi": lambda n: npga.Network.erdos_renyi(n, min(1.0, 2.0 * np.log(n) / n), seed=1),
+    "Barabasi-Albert": lambda n: npga.Network.barabasi_albert(n, 2, seed=1),
+}
+
+
+def quadratic(n: int, kappa: float, seed: int = 0) -> npga.Problem:
+    """Quadratics of condition number kappa with one equality of two rows."""
+    rng = np.random.default_rng(seed)
+    agents = [
+        npga.Agent(
+            rng.standard_normal((2, 2)), fn.Quadratic(np.diag(np.geomspace(1.0, kappa, 2)), rng.standard_normal(2))
+        )
+        for _ in range(n)
+    ]
+    return npga.Problem(agents, fn.Equality(rng.standard_normal(2) * np.sqrt(n)))
+
+
+def iterations(problem: npga.Problem, network: npga.Network, star: np.ndarray, degree: int) -> float:
+    """Iterations of NIDS to 1e-8 for good, at the best of a line of betas; alpha = 1/l, gamma c = 1/lambda_max."""
+    plain = npga.version("nids", chebyshev=degree)
+    largest = plain.polynomial(network).spread + 1.0 if degree > 1 else 1.0 - network.extreme_eigenvalues()[0]
+    version = npga.version("nids", c=1.0 / largest, chebyshev=degree)
+    best = np.inf
+    for b in np.geomspace(0.02, 1.3, 9):
+        steps = npga.Steps(1.0 / problem.l, b * problem.l / problem.sigma**2, 1.0)
+        limit = int(min(20_000, 2 * best + 50))
+        run = npga.solver.solve(
+            problem, network, version, steps, tol=None, reference=star, gap_tol=1e-10, max_iters=limit
+        )
+        above = run.trace.iteration[~(run.trace.gap <= 1e-8)]
+        if run.trace.gap[-1] <= 1e-8:
+            best = min(best, float(above[-1] if above.size else 0))
+    return best
+
+
+def study(out: Path) -> None:
+    """Rounds against the degree, over graphs, sizes and condition numbers."""
+    store = out / "chebyshev.jsonl"
+    known = [json.loads(line) for line in store.read_text().splitlines()] if store.exists() else []
+    for n in (10, 100, 1000):
+        for kappa in (1.0, 10.0, 100.0):
+            problem = quadratic(n, kappa)
+            star = npga.reference(problem).x
+            for name, make in NETWORKS.items():
+                if any((row["graph"], row["n"], row["kappa"]) == (name, n, kappa) for row in known):
+                    continue
+                network = make(n)
+                least, most = network.extreme_eigenvalues()
+                counts = [iterations(problem, network, star, degree) for degree in DEGREES]
+                row = {"graph": name, "n": n, "kappa": kappa, "network": (1.0 - least) / (1.0 - most)}
+                row |= {f"K={degree}": degree * count for degree, count in zip(DEGREES, counts, strict=True)}
+                print(row, flush=True)
+                known.append(row)
+                with store.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+    with (out / "chebyshev.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(known[0]))
+        writer.writeheader()
+        writer.writerows(known)
+
+
+def case(name: str) -> tuple[npga.Problem, npga.Network]:
+    """A named problem on its network."""
+    if name in EXPERIMENTS:
+        built = EXPERIMENTS[name]().build(0)
+        return built.problem, built.network
+    n = 20 if name == "ring" else 25
+    return quadratic(n, 10.0), npga.Network.ring(n) if name == "ring" else npga.Network.grid(5, 5)
+
+
+def methods(name: str, out: Path, budget: int) -> None:
+    """All methods, and NIDS with Chebyshev polynomials, on one problem."""
+    entries = [*METHODS, *(npga.version("nids", chebyshev=degree) for degree in (2, 3, 5))]
+    found = npga.compare(
+        *case(name), entries, budget=budget, store=out / f"{name}.jsonl", max_iters=20_000, progress=True
+    )
+    print(found.table)
+    (out / f"{name}.txt").write_text(found.table + "\n")
+    found.to_pandas().to_csv(out / f"{name}.csv", index=False)
+    for by in ("rounds", "iterations"):
+        found.plot(out / f"{name}-{by}.png", by=by)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("methods", "chebyshev"))
+    parser.add_argument("name", nargs="?", default="elastic-net")
+    parser.add_argument("--out", type=Path, default=Path("out/comparison"))
+    parser.add_argument("--budget", type=int, default=50_000)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.what == "chebyshev":
+        study(given.out)
+    else:
+        methods(given.name, given.out, given.budget)
