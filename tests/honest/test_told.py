@@ -49,7 +49,7 @@ def test_steps_that_were_mended_can_be_typed_back_as_well():
     agents = [npga.Agent(np.ones((1, 1)), steep), npga.Agent(np.ones((1, 1)), fn.SquaredNorm(1.0))]
     problem, network = npga.Problem(agents, fn.Equality([1.0])), npga.Network.path(2)
     result = npga.solve(problem, network)
-    words = result.message[result.message.index("version=") : result.message.index(". The gradient")]
+    words = result.message[result.message.index("version=") : result.message.index(". Whether")]
     typed = eval(f"dict({words})", {"npga": npga, "problem": problem})
     assert typed == {"version": result.version, "steps": result.steps}
 

@@ -122,9 +122,8 @@ def test_what_is_printed_can_be_typed_back():
     problem, network = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss"), npga.Network.ring(5)
     for version in (None, "exact-diffusion", "npga-i"):
         result = npga.solve(problem, network, version)
-        typed = eval(
-            f"dict({result.message[result.message.index('version=') : -1]})", {"npga": npga, "problem": problem}
-        )
+        words = result.message[result.message.index("version=") : result.message.index(". Whether")]
+        typed = eval(f"dict({words})", {"npga": npga, "problem": problem})
         assert typed == {"version": result.version, "steps": result.steps}
         assert npga.solve(problem, network, **typed).status.ok
 
