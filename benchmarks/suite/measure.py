@@ -209,14 +209,17 @@ def apart(orders: list[Row]) -> Iterator[tuple[Row, str, Row]]:
         with subprocess.Popen([sys.executable, str(Path(__file__).parent), "--one"], **_PIPES) as process:
             process.stdin.write(json.dumps(orders) + "\n")
             process.stdin.close()
+            said = ""
             for line in process.stdout:
-                if line.startswith(MARK):
-                    k, kind, row = json.loads(line.removeprefix(MARK))
-                    left[k].remove(kind)
-                    yield orders[k], kind, row
+                if not line.startswith(MARK):
+                    said = line.strip() or said  # the last line of a traceback says most
+                    continue
+                k, kind, row = json.loads(line.removeprefix(MARK))
+                left[k].remove(kind)
+                yield orders[k], kind, row
         unfinished = [k for k in left if left[k]]
         for kind in left[unfinished[0]] if unfinished else ():
-            yield orders[unfinished[0]], kind, {"status": "killed", "message": f"ended with {process.returncode}"}
+            yield orders[unfinished[0]], kind, {"status": "killed", "message": f"{process.returncode}: {said[:200]}"}
         orders = [orders[k] for k in unfinished[1:]]
 
 
@@ -226,7 +229,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPGA_TH
 _PIPES: dict[str, Any] = {
     "stdin": subprocess.PIPE,
     "stdout": subprocess.PIPE,
-    "stderr": subprocess.DEVNULL,
+    "stderr": subprocess.STDOUT,
     "text": True,
     "env": os.environ | _ONE_THREAD,
 }
