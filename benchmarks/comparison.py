@@ -86,6 +86,32 @@ def study(out: Path) -> None:
         writer = csv.DictWriter(file, list(known[0]))
         writer.writeheader()
         writer.writerows(known)
+    draw(known, out / "chebyshev.png")
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """Rounds against the degree, relative to those without a polynomial; one panel for each condition number."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 3.6), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    colours = dict(zip(NETWORKS, ("#CC6677", "#332288", "#117733", "#DDCC77"), strict=True))
+    dashes = {10: ":", 100: "-", 1000: "--"}
+    for axes, kappa in zip(panels, (1.0, 10.0, 100.0), strict=True):
+        for row in (row for row in rows if row["kappa"] == kappa):
+            y = [row[f"K={degree}"] / row["K=1"] for degree in DEGREES]
+            label = f"{row['graph']}, {row['n']}"
+            axes.plot(DEGREES, y, color=colours[row["graph"]], linestyle=dashes[row["n"]], marker=".", label=label)
+        axes.axhline(1.0, color="#999999", linewidth=0.8)
+        axes.set(title=f"condition number of f: {kappa:g}", xlabel="degree K", yscale="log", xticks=DEGREES)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set(ylabel="rounds to 1e-8, K = 1 is one")
+    panels[0].set_yticks([0.5, 1, 2, 4, 8], ["1/2", "1", "2", "4", "8"])
+    panels[0].minorticks_off()
+    panels[-1].legend(
+        *panels[0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5)
+    )
+    figure.savefig(path, dpi=150)
 
 
 def case(name: str) -> tuple[npga.Problem, npga.Network]:
