@@ -78,7 +78,7 @@ def mpi_rank(job: Path, blocks: int, rounds: int) -> None:
     from npga.runtimes._process import PartyOptions
     from npga.runtimes.mpi import party as build
 
-    party = build(read_job(job), PartyOptions(job, None, False, False, None, None))
+    party = build(read_job(job), PartyOptions(job, None, False, "warning", None, None))
     party.link.open(party._hello())
     graph, me = party.link._graph, party.me
     mine, theirs = np.ones(party.job.p), np.ones((len(party.job.network.neighbors(me)), party.job.p))
@@ -101,7 +101,9 @@ def grpc_party(job: Path, me: int, blocks: int, rounds: int) -> None:
     link = GrpcLink(loaded, me)
     party = Party(loaded, loaded.layout, me, link)
     link.open(party._hello())
-    message, streams = np.ones(loaded.p).tobytes(), list(link._streams.values())
+    for number in range(1, 4):  # after these nothing but messages of rounds is under way
+        link.exchange(Kind.CONTROL, number, {me: np.ones(loaded.p)})
+    message, streams = np.ones(loaded.p).tobytes(), [session.stream for session in link._sessions.values()]
 
     async def loop(count: int) -> None:
         for _ in range(count):
