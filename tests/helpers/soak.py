@@ -91,6 +91,7 @@ def soak(directory, minutes, parties, seed, out=sys.stdout):
         directory, parties, p=20, version="extra", max_iters=FOR_EVER, patience=5.0, outage=120.0, connect=120.0,
         checkpoint_rounds=100,
     )  # fmt: skip
+    run.out.mkdir(parents=True, exist_ok=True)
     with run:
         supervisors = [Supervisor(run, k) for k in range(parties)]
         for supervisor in supervisors:

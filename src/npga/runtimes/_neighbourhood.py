@@ -154,7 +154,7 @@ class Neighbourhood:
         """Dial a neighbour, and again whenever the connection is gone."""
         session, dialler = self.sessions[q], self._diallers[q]
         try:
-            while not (session.begun and self._times.outage == 0.0):
+            while not (session.parted or (session.begun and self._times.outage == 0.0)):
                 call, answer = await dialler.connect(lambda: self._greeting(session), session.peer, math.inf)
                 gone = await self._go_on(session, call, self._hear_hello(session, answer))
                 if gone is not None:
@@ -221,7 +221,9 @@ class Neighbourhood:
         return gone
 
     def _lost(self, session: Session) -> None:
-        if session.begun and not self.closing and session.failure is None:
+        if session.parted or self.closing:
+            return
+        if session.begun and session.failure is None:
             LOG.warning("no connection to %s; trying for %g s", session.peer, self._times.outage)
         self._tend()
 
@@ -230,7 +232,7 @@ class Neighbourhood:
         if self._acceptor is None or self.closing:
             return
         outage = self._times.outage
-        accepted = {q: session for q, session in self.sessions.items() if q not in self._diallers}
+        accepted = {q: s for q, s in self.sessions.items() if q not in self._diallers and not s.parted}
         missing = [session for q, session in accepted.items() if q == self._doubtful or not session.live]
         if any(outage > 0.0 or not session.begun for session in missing):
             self.later(self._listen_again())
@@ -261,6 +263,7 @@ class Neighbourhood:
 
     async def leave(self, session: Session) -> None:
         """Both have said farewell: the accepting end closes the stream, and the dialling one waits for that."""
+        session.parted = True
         if session.party not in self._diallers:
             session.detach()
         elif session.stream is not None:

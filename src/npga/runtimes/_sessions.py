@@ -9,9 +9,9 @@ Nothing is lost, nothing comes twice, and the numbers are those of a run without
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
@@ -46,7 +46,9 @@ class Session:
         self.last_word = b""
         self.failure: LinkError | None = None
         self._kept: deque[bytes] = deque(maxlen=_KEPT)
-        self._turn = asyncio.Lock()  # a stream takes one message at a time
+        self.busy = False  # whether something is being written just now
+        self.parted = False  # whether both have said farewell
+        self._free = asyncio.Event()
         self._change = asyncio.Event()
         self._gone = asyncio.Event()
         self._talk = 0
@@ -92,25 +94,43 @@ class Session:
 
     async def send(self, message: bytes) -> None:
         """Send a message of a round now, or over the next connection."""
-        async with self._turn:
+        if self.busy:
+            await self._turn()
+        self.busy = True
+        try:
             self.sent += 1
             self._kept.append(message)
-            await self._write(message)
+            if self.stream is not None:
+                await self.stream.write(message)
+        except self._breaks:
+            return  # noticed when it is read from, where it may have left its reason
+        finally:
+            self.busy = False
+            self._free.set()
+
+    async def _turn(self) -> None:
+        """Wait until nothing is being written: a stream takes one message at a time."""
+        while self.busy:
+            self._free.clear()
+            await self._free.wait()
 
     async def say(self, word: Callable[[], bytes]) -> None:
         """Send a word that is not part of a round, made when its turn has come; it may be lost."""
-        async with self._turn:
-            await self._write(word())
+        await self._turn()
+        await self._write(word)
 
-    async def _write(self, message: bytes) -> None:
-        if self.stream is not None:
-            with contextlib.suppress(*self._breaks):  # noticed when it is read from, where it may have left its reason
-                await self.stream.write(message)
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is being written just now: the neighbour sees it come."""
-        return self._turn.locked()
+    async def _write(self, *words: Callable[[], bytes]) -> None:
+        """Write one word after another, each made when its turn has come."""
+        self.busy = True
+        try:
+            for word in words:
+                if self.stream is not None and (message := word()):
+                    await self.stream.write(message)
+        except self._breaks:
+            return
+        finally:
+            self.busy = False
+            self._free.set()
 
     @property
     def live(self) -> bool:
@@ -137,19 +157,18 @@ class Session:
         """
         self._gone.set()
         self._gone = gone = asyncio.Event()
-        async with self._turn:
-            missed = self.sent - theirs
-            if not 0 <= missed <= len(self._kept):
-                self.fail(BadMessage(self.peer, f"it says that {theirs} messages have come; {self.sent} were sent"))
-            if self._gone is not gone or self.failure is not None:
-                gone.set()
-                return gone
-            self.stream = stream  # it is read from while it is written to: messages may be longer than its window
-            self._change.set()
-            stream.add_done_callback(lambda _: self.ended(stream))
-            for message in (first(), *list(self._kept)[len(self._kept) - missed :], self.last_word):
-                if message:
-                    await self._write(message)
+        await self._turn()
+        missed = self.sent - theirs
+        if not 0 <= missed <= len(self._kept):
+            self.fail(BadMessage(self.peer, f"it says that {theirs} messages have come; {self.sent} were sent"))
+        if self._gone is not gone or self.failure is not None:
+            gone.set()
+            return gone
+        self.stream = stream  # it is read from while it is written to: messages may be longer than its window
+        self._change.set()
+        stream.add_done_callback(lambda _: self.ended(stream))
+        again = [partial(bytes, message) for message in list(self._kept)[len(self._kept) - missed :]]
+        await self._write(first, *again, lambda: self.last_word)
         if stream.done():
             self.ended(stream)
         return gone
