@@ -122,7 +122,7 @@ class Rehearsal:
         self.path, self.problem, self.network, self.version, self.steps = make_job(
             directory, n, keys=True, addresses=fronts, metrics_seconds=0.05, **options
         )
-        self.n, self.out, self.options = n, directory / "out", options
+        self.n, self.out, self.options, self.always = n, directory / "out", options, ()
         text = self.path.read_text()
         self.jobs = [directory / f"job{k}.toml" for k in range(n)]
         for job, front, back in zip(self.jobs, fronts, self.backs, strict=True):
@@ -133,7 +133,7 @@ class Rehearsal:
         self._stack = contextlib.ExitStack()
         for proxy in self.proxies:
             self._stack.enter_context(proxy)
-        self.parties = [self.start(k) for k in range(self.n)]
+        self.parties = [self.start(k, *self.always) for k in range(self.n)]
         return self
 
     def start(self, k, *more):

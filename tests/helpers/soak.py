@@ -92,6 +92,7 @@ def soak(directory, minutes, parties, seed, out=sys.stdout):
         checkpoint_rounds=100,
     )  # fmt: skip
     run.out.mkdir(parents=True, exist_ok=True)
+    run.always = ("--resume",)
     with run:
         supervisors = [Supervisor(run, k) for k in range(parties)]
         for supervisor in supervisors:
