@@ -148,5 +148,5 @@ def test_words_about_waiting_do_not_get_in_the_way_of_messages(tmp_path, patienc
 def test_words_about_waiting_do_not_stretch_the_patience_for_ever(tmp_path, word):
     said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
     assert [code for code, _ in said] == [ExitCode.TRY_AGAIN] * 2, said
-    # Words of an outage are passed on, so whoever is further away may give up at the same time, on who passes them.
+    # Words are passed on, so whoever is further away may give up at the same time, on who passes them.
     assert any("gave up waiting for agent 2: nothing arrived within 3 s" in words for _, words in said), said
