@@ -143,9 +143,13 @@ def read_comparison(store: str | Path) -> Comparison:
     kept = _Store(Path(store)).rows
     if not kept:
         raise InputError(f"{store} holds no results; expected a file that npga.compare(..., store=...) wrote")
-    settings = [key.rsplit(" ", 3)[1:] for key in kept]  # budget, tol, max_iters
+    settings = [key.rpartition(" _Limits(")[2] for key in kept]
     rows = [row for row, own in zip(kept.values(), settings, strict=True) if own == settings[-1]]
-    return Comparison(tuple(rows), tuple(dict.fromkeys(row["method"] for row in rows)), float(settings[-1][1]))
+    return Comparison(
+        tuple(rows),
+        tuple(dict.fromkeys(row["method"] for row in rows)),
+        float(settings[-1].partition("tol=")[2].partition(",")[0]),
+    )
 
 
 def _entry(item: str | Version | Entry) -> Entry:
