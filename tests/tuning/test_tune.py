@@ -70,6 +70,12 @@ def test_within_theorems_keeps_gamma_at_most_one(problem):
     assert max(trial.steps.gamma for trial in found.trials) <= 1.0
 
 
+def test_within_theorems_keeps_the_c_of_nids_at_most_a_half(problem):
+    found = tune(problem, NETWORK, "nids", within_theorems=True)
+    assert max(trial.version.c for trial in found.trials) <= 0.5
+    assert max(trial.steps.gamma for trial in found.trials) <= 1.0
+
+
 @pytest.mark.parametrize("method", ["spectral", "search"])
 def test_the_same_seed_gives_the_same_steps(problem, method):
     first, again = (tune(problem, NETWORK, "npga-ii", method, seed=3) for _ in range(2))

@@ -58,7 +58,8 @@ def reproduce(
     ] = None,
     starts: Annotated[int | None, typer.Option(help="From how many seeds to tune; default: 1 for spectral.")] = None,
     within_theorems: Annotated[
-        bool, typer.Option("--within-theorems", help="Keep gamma <= 1 while tuning, as every theorem asks.")
+        bool,
+        typer.Option("--within-theorems", help="Tune with gamma <= 1, as every theorem asks, and c <= 1/2 for NIDS."),
     ] = False,
     accuracy: Annotated[float, typer.Option(help="Relative distance to x* at which a tuned run ends.")] = 1e-12,
     certified_iters: Annotated[int, typer.Option(help="Length of the runs at certified steps; 0: none.")] = 2000,

@@ -47,7 +47,7 @@ class Protocol:
     tuning_seed
         The first seed of the tuner.
     within_theorems
-        Keep gamma <= 1, as every theorem asks; otherwise gamma is free and often ends above 1.
+        Keep gamma <= 1, as every theorem asks, and NIDS's c <= 1/2; otherwise both are free and often end above.
     accuracy
         Relative distance to x* at which a tuned run ends.
     max_iters

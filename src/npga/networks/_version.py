@@ -105,6 +105,8 @@ class Version:
         How to print B^2, C and D; generated from the coefficients by default.
     largest_c : float
         Largest c of a table row with |D| <= 1 for every mixing matrix, as all theorems ask.
+    paper_c : float
+        Largest c of a table row that the paper allows for every mixing matrix: Assumptions 4(iii) and 9.
     tunes_c : bool
         Whether tuning may search the constant c of the table row of this name.
     chebyshev : int
@@ -132,6 +134,7 @@ class Version:
     title: str = ""
     formulas: Sequence[str] | None = field(default=None, compare=False)
     largest_c: float = field(default=math.inf, compare=False)
+    paper_c: float = field(default=math.inf, compare=False)
     tunes_c: bool = field(default=False, compare=False)
     chebyshev: int = 1
     look: Look = field(default=Look(""), compare=False)

@@ -46,6 +46,8 @@ class VersionRow:
         The constant c where none is given; None if the row has none.
     largest_c
         Largest c with |D| <= 1 for every mixing matrix, as all theorems ask.
+    paper_c
+        Largest c that the paper allows for every W with -I < W <= I: Assumptions 4(iii) and 9.
     tunes_c
         Whether c changes more than gamma does, so that tuning searches it.
     basis, times_beta, fixed
@@ -61,6 +63,7 @@ class VersionRow:
     look: Look
     default_c: float | None = None
     largest_c: float = math.inf
+    paper_c: float = math.inf
     tunes_c: bool = False
     basis: str = "W"
     times_beta: bool = False
@@ -108,6 +111,7 @@ _TABLE: dict[str, VersionRow] = {
         ("(c/2)(I - W)", "(1/2)(I - W)", "I"),
         Look("P2D2", "#999933", DASHES, "^", filled=False),
         default_c=1.0,
+        paper_c=1.0,
         twin="extra",
     ),
     "aug-dgm": VersionRow(
@@ -140,6 +144,7 @@ _TABLE: dict[str, VersionRow] = {
         Look("NIDS", "#882255", "-", "^"),
         default_c=0.5,
         largest_c=1.0,
+        paper_c=0.5,
         tunes_c=True,
     ),
     "npga-i": VersionRow(
@@ -252,6 +257,7 @@ def _build(name: str, c: float | None) -> Version:
         title=row.title,
         formulas=row.formulas,
         largest_c=row.largest_c,
+        paper_c=row.paper_c,
         tunes_c=row.tunes_c,
         look=row.look,
     )

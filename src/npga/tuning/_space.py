@@ -46,7 +46,7 @@ class StepSpace:
         They fix the units, and which constants are free: presets fix some steps, NIDS and DLM have a constant c.
         (That of P2D2 only rescales gamma, so it stays as it is.)
     gamma_max
-        Largest gamma; 1 keeps to the theorems' box.
+        Largest gamma; 1 keeps to the theorems' box, where c is at most the paper's too (1/2 for NIDS).
     """
 
     problem: Problem
@@ -71,7 +71,10 @@ class StepSpace:
         rows = []
         for name in self.names:
             low, high = _THETA if name == "theta" else _BOX[name]
-            high = min(high, self.gamma_max) if name == "gamma" else high
+            if name == "gamma":
+                high = min(high, self.gamma_max)
+            if name == "c" and self.gamma_max <= 1.0:
+                high = min(high, self.version.paper_c)
             rows.append((low, high) if name == "theta" else (np.log(low), np.log(high)))
         return np.array(rows)
 

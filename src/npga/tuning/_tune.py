@@ -111,8 +111,8 @@ def tune(
     reference
         A solution from `npga.reference`, so that it is not computed again.
     within_theorems
-        Keep gamma <= 1, as every theorem asks. (gamma and c are free by default, which is often faster; the message
-        says that the steps lie outside the theorems.)
+        Keep gamma <= 1, as every theorem asks, and NIDS's c <= 1/2, as the paper does. (gamma and c are free by
+        default, which is often faster; the message says that the steps lie outside the theorems.)
     certified
         Minimise the rate that an instance certificate proves for every start, whatever `method` says; the certificate
         is `Tuning.certificate`. A run confirms the steps where a `reference` is given.
