@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from npga import functions as fn
-from npga.functions._elementwise import NEWTON_STEPS, increasing_root
+from npga.functions._logarithms import NEWTON_STEPS, increasing_root
 
 
 def exact_prox(x: float, s: float) -> float:

@@ -2,17 +2,21 @@
 
 This room owns the mathematics of f, g and h and imports errors alone. In reading order:
 
-    base              what every function can do and says about itself
-    elementwise       sums over coordinates, of which most functions are one
-    linear, squares, elastic_net, huber, kinked, intervals, logistic, logarithms        sums over coordinates
-    norms, ball, simplex, quadratic, least_squares                          functions of a whole block
-    calculus          multiples and translates
-    sums              f + g where the prox of the sum is known, or its gradient
-    separable_sum     sums over blocks, and the functions of many agents as few
-    custom            the user's own callables
-    kernel_form       how a function is told to a compiled kernel
-    parameters        numbers, vectors and matrices, checked
-    check, identities what every function must obey, and whether its facts are true
+    base           what every function can do and says about itself; sums over coordinates, of which most are one
+    squares        Zero, Linear, SquaredNorm, SquaredLoss
+    piecewise      L1, Hinge, Quantile, ElasticNet, Huber
+    logarithms     Logistic, NegLog, Entropy
+    sets           Box, NonNegative, Equality, LessEqual, GreaterEqual; Ball, Simplex
+    norms          L2, GroupL2
+    quadratic      Quadratic, LeastSquares: with a matrix
+    calculus       multiples and translates
+    sums           f + g where the prox of the sum is known, or its gradient
+    separable_sum  sums over blocks, and the functions of many agents as few
+    custom         the user's own callables
+    check          whether the facts of a function are true, and a report of it
+    identities     what value, gradient and prox owe one another
+    kernel_form    how a function is told to a compiled kernel
+    parameters     numbers, vectors and matrices, checked
 
 Every function acts along the last axis, so one call serves a whole stack of points. Start with
 
@@ -24,26 +28,18 @@ Every function acts along the last axis, so one call serves a whole stack of poi
 True
 """
 
-from npga.functions._ball import Ball
-from npga.functions._base import Function
+from npga.functions._base import Elementwise, Function
 from npga.functions._calculus import Scaled, Shifted
 from npga.functions._check import CheckReport, Finding, check
 from npga.functions._custom import Custom
-from npga.functions._elastic_net import ElasticNet
-from npga.functions._elementwise import Elementwise
-from npga.functions._huber import Huber
-from npga.functions._intervals import Box, Equality, GreaterEqual, LessEqual, NonNegative
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._kinked import L1, Hinge, Quantile
-from npga.functions._least_squares import LeastSquares
-from npga.functions._linear import Linear, Zero
-from npga.functions._logarithms import Entropy, NegLog
-from npga.functions._logistic import Logistic
+from npga.functions._logarithms import Entropy, Logistic, NegLog
 from npga.functions._norms import L2, GroupL2
-from npga.functions._quadratic import Quadratic
+from npga.functions._piecewise import L1, ElasticNet, Hinge, Huber, Quantile
+from npga.functions._quadratic import LeastSquares, Quadratic
 from npga.functions._separable_sum import SeparableSum, join
-from npga.functions._simplex import Simplex
-from npga.functions._squares import SquaredLoss, SquaredNorm
+from npga.functions._sets import Ball, Box, Equality, GreaterEqual, LessEqual, NonNegative, Simplex
+from npga.functions._squares import Linear, SquaredLoss, SquaredNorm, Zero
 from npga.functions._sums import Sum
 
 __all__ = [

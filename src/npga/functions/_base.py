@@ -2,24 +2,23 @@
 
 A function f is closed, proper and convex on R^d and acts along the LAST axis: an array of shape (n, d) is n
 points, and one call answers for all of them. Subclasses write the underscored methods; the public ones here
-check their arguments once, in one place.
+check their arguments once, in one place. Most functions are sums over coordinates, f(x) = sum_j phi(x_j;
+parameters_j): each parameter is one number for all coordinates or a vector with one per coordinate, so the functions
+of several agents can be laid end to end as one function of the same class.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
+from npga.functions._kernel_form import KernelForm
+from npga.functions._parameters import Array, Parameter, Step, cast, parameter, show
 
-if TYPE_CHECKING:
-    from npga.functions._kernel_form import KernelForm
-
-Array: TypeAlias = npt.NDArray[Any]
-Step: TypeAlias = float | Array
 # A NumPy scalar for one point, an array for a stack of points: like a NumPy reduction, it depends on the
 # argument.
 Value: TypeAlias = Any
@@ -314,25 +313,74 @@ class Function(ABC):
         return self
 
 
-class Indicator(Function):
-    """Base of the indicators of closed convex sets: 0 on the set, infinity off it.
+class Elementwise(Function):
+    """Base of the functions that act on each coordinate by itself.
 
-    A point belongs to the set when each inequality ``left <= bound`` that defines it holds up to
-    ``TOLERANCE * (1 + |bound|)``, so that projections, which are rounded, belong. In float32 the tolerance is
-    16 units of rounding, about 2e-6.
+    ``type(f)(*f.parameters)`` builds f again, and `kind` names its closed form for code generators.
     """
 
-    TOLERANCE: ClassVar[float] = 1e-9
+    names: ClassVar[tuple[str, ...]] = ()
+    """Names of the parameters, in the order of the constructor."""
 
-    is_indicator = True
+    # The parameters that w multiplies in w f, and those to which c is added in f(. - c) (None: no closed
+    # form).
+    _scaled: ClassVar[tuple[str, ...]] = ()
+    _shifted: ClassVar[tuple[str, ...] | None] = None
 
-    def _member(self, x: Array, slack: float) -> Array | np.bool:
-        """Whether each inequality holds up to slack times (1 + |bound|)."""
+    def _store(self, **parameters: Parameter) -> None:
+        lengths = {name: p.size for name, p in parameters.items() if not isinstance(p, float)}
+        if len(set(lengths.values())) > 1:
+            listing = ", ".join(f"{name} {size}" for name, size in lengths.items())
+            raise FunctionError(
+                f"{type(self).__name__}: the parameters have different lengths ({listing}); "
+                "expected numbers, or vectors of one length"
+            )
+        self._set(**parameters, _dim=next(iter(lengths.values()), None))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Numbers or vectors with one entry per coordinate, in the order of the constructor."""
+        return tuple(getattr(self, name) for name in self.names)
+
+    @property
+    def dim(self) -> int | None:
+        """Length of the vector parameters, or None when all parameters are numbers."""
+        return self.__dict__.get("_dim")
+
+    @property
+    def is_separable(self) -> bool:
+        """True: a sum over coordinates."""
+        return True
+
+    def astype(self, dtype: npt.DTypeLike) -> Self:
+        """Copy whose vector parameters have type `dtype`."""
+        return self._rebuild(*(cast(p, dtype) for p in self.parameters))
+
+    def scale(self, weight: float) -> Function:
+        """Multiple, ``weight * f``, of the same class."""
+        if not 0.0 < weight < np.inf:
+            return super().scale(weight)
+        return self._rebuild(*(p * weight if n in self._scaled else p for n, p in self._items()))
+
+    def shift(self, center: npt.ArrayLike) -> Function:
+        """Translate, x -> f(x - center), of the same class where that has a parameter for it."""
+        if self._shifted is None:
+            return super().shift(center)
+        moved = parameter(type(self).__name__, "center of the shift", center)
+        return self._rebuild(*(p + moved if n in self._shifted else p for n, p in self._items()))
+
+    def _items(self) -> zip[tuple[str, Parameter]]:
+        return zip(self.names, self.parameters, strict=True)
+
+    def _rebuild(self, *parameters: Any) -> Self:
+        return type(self)(*parameters)
+
+    def _terms(self, x: Array) -> Array:
+        """Value of phi at every coordinate."""
         raise NotImplementedError
 
     def _value(self, x: Array) -> Value:
-        return self._value_within(x, self.TOLERANCE)
+        return self._terms(x).sum(axis=-1)
 
-    def _value_within(self, x: Array, tol: float) -> Value:
-        member = self._member(x, max(tol, 16.0 * float(np.finfo(x.dtype).eps)))
-        return np.where(member, x.dtype.type(0.0), x.dtype.type(np.inf))[()]
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={show(p)}' for n, p in self._items())})"

@@ -1,14 +1,20 @@
-"""Functions made from one function: multiples and translates."""
+"""Functions made from one function: multiples and translates; and the facts of functions made from several."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function, Step, Value
+from npga.functions._base import Function, Value
 from npga.functions._kernel_form import KernelForm
-from npga.functions._parameters import Parameter, cast, parameter, positive, scalar, show
+from npga.functions._parameters import Array, Parameter, Step, cast, parameter, positive, scalar, show
+
+
+def _of_f(name: str) -> Any:
+    return property(lambda self: getattr(self.f, name), doc="That of f.")
 
 
 class _Wrapped(Function):
@@ -16,69 +22,31 @@ class _Wrapped(Function):
 
     f: Function
 
-    @property
-    def dim(self) -> int | None:
-        """That of f."""
-        return self.f.dim
+    dim, mu, L = _of_f("dim"), _of_f("mu"), _of_f("L")
+    is_indicator, is_zero, is_point = _of_f("is_indicator"), _of_f("is_zero"), _of_f("is_point")
+    is_quadratic, is_separable = _of_f("is_quadratic"), _of_f("is_separable")
+    has_grad, has_hess = _of_f("has_grad"), _of_f("has_hess")
+    has_prox, has_prox_jac = _of_f("has_prox"), _of_f("has_prox_jac")
+    _per_coordinate = _of_f("_per_coordinate")
 
-    @property
-    def mu(self) -> float:
-        """That of f."""
-        return self.f.mu
 
-    @property
-    def L(self) -> float:
-        """That of f."""
-        return self.f.L
+def _of_all(name: str) -> Any:
+    return property(lambda self: all(getattr(part, name) for part in self.parts), doc="Whether it holds for all parts.")
+
+
+class OfParts(Function):
+    """A sum of functions that has what all its parts have, unless a subclass says otherwise."""
+
+    parts: tuple[Function, ...]
+
+    is_zero, is_point, is_quadratic = _of_all("is_zero"), _of_all("is_point"), _of_all("is_quadratic")
+    is_separable, has_grad, has_hess = _of_all("is_separable"), _of_all("has_grad"), _of_all("has_hess")
+    has_prox, has_prox_jac = _of_all("has_prox"), _of_all("has_prox_jac")
 
     @property
     def is_indicator(self) -> bool:
-        """That of f."""
-        return self.f.is_indicator
-
-    @property
-    def is_zero(self) -> bool:
-        """That of f."""
-        return self.f.is_zero
-
-    @property
-    def is_point(self) -> bool:
-        """That of f."""
-        return self.f.is_point
-
-    @property
-    def is_quadratic(self) -> bool:
-        """That of f."""
-        return self.f.is_quadratic
-
-    @property
-    def is_separable(self) -> bool:
-        """That of f."""
-        return self.f.is_separable
-
-    @property
-    def has_grad(self) -> bool:
-        """That of f."""
-        return self.f.has_grad
-
-    @property
-    def has_prox(self) -> bool:
-        """That of f."""
-        return self.f.has_prox
-
-    @property
-    def has_hess(self) -> bool:
-        """That of f."""
-        return self.f.has_hess
-
-    @property
-    def has_prox_jac(self) -> bool:
-        """That of f."""
-        return self.f.has_prox_jac
-
-    @property
-    def _per_coordinate(self) -> bool:
-        return self.f._per_coordinate
+        """Whether the parts that are not zero are indicators, at least one of them."""
+        return not self.is_zero and all(part.is_indicator or part.is_zero for part in self.parts)
 
 
 class Scaled(_Wrapped):

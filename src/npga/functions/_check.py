@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function
+from npga.functions._base import Function
 from npga.functions._identities import IDENTITIES, Sample, gap, worst
+from npga.functions._parameters import Array
 
 # (name, tolerance, what a failure means, worst relative error on a sample or None where the check does not apply)
 Row = tuple[str, float, str, Callable[[Sample], float | None]]

@@ -9,12 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function, Step, Value
+from npga.functions._base import Function, Value
+from npga.functions._parameters import Array, Step
 
 Pointwise: TypeAlias = Callable[[Array], Any]
 Stepped: TypeAlias = Callable[[Array, Any], Any]
 
 ROLES = ("value", "grad", "prox", "conj_prox", "hess", "prox_jac")
+
+
+def _declared(name: str) -> Any:
+    return property(lambda self: self._facts[name], doc="As declared.")
+
+
+def _given(role: str) -> Any:
+    return property(lambda self: self._calls[role] is not None, doc="Whether its callable was given.")
 
 
 class Custom(Function):
@@ -81,7 +90,7 @@ class Custom(Function):
             "dim": dim,
             "mu": float(mu),
             "L": float(L),
-            "is_indicator": is_indicator or is_point,
+            "is_indicator": is_indicator or is_point,  # a point is an indicator
             "is_zero": is_zero,
             "is_point": is_point,
             "is_quadratic": is_quadratic,
@@ -94,68 +103,10 @@ class Custom(Function):
     _vectorized: bool
     _name: str
 
-    @property
-    def dim(self) -> int | None:
-        """As declared."""
-        fact: int | None = self._facts["dim"]
-        return fact
-
-    @property
-    def mu(self) -> float:
-        """As declared."""
-        fact: float = self._facts["mu"]
-        return fact
-
-    @property
-    def L(self) -> float:
-        """As declared."""
-        fact: float = self._facts["L"]
-        return fact
-
-    @property
-    def is_indicator(self) -> bool:
-        """As declared, or implied by `is_point`."""
-        fact: bool = self._facts["is_indicator"]
-        return fact
-
-    @property
-    def is_zero(self) -> bool:
-        """As declared."""
-        fact: bool = self._facts["is_zero"]
-        return fact
-
-    @property
-    def is_point(self) -> bool:
-        """As declared."""
-        fact: bool = self._facts["is_point"]
-        return fact
-
-    @property
-    def is_quadratic(self) -> bool:
-        """As declared."""
-        fact: bool = self._facts["is_quadratic"]
-        return fact
-
-    @property
-    def is_separable(self) -> bool:
-        """As declared."""
-        fact: bool = self._facts["is_separable"]
-        return fact
-
-    @property
-    def has_grad(self) -> bool:
-        """Whether its callable was given."""
-        return self._calls["grad"] is not None
-
-    @property
-    def has_hess(self) -> bool:
-        """Whether its callable was given."""
-        return self._calls["hess"] is not None
-
-    @property
-    def has_prox_jac(self) -> bool:
-        """Whether its callable was given."""
-        return self._calls["prox_jac"] is not None
+    dim, mu, L = _declared("dim"), _declared("mu"), _declared("L")
+    is_indicator, is_zero, is_point = _declared("is_indicator"), _declared("is_zero"), _declared("is_point")
+    is_quadratic, is_separable = _declared("is_quadratic"), _declared("is_separable")
+    has_grad, has_hess, has_prox_jac = _given("grad"), _given("hess"), _given("prox_jac")
 
     @property
     def has_prox(self) -> bool:

@@ -9,7 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from npga.functions._base import Array, Function
+from npga.functions._base import Function
+from npga.functions._parameters import Array
 
 # Distances from the origin: near enough to meet kinks, far enough to meet tails.
 SCALES = (0.1, 1.0, 3.0, 30.0)

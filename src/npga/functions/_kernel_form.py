@@ -47,8 +47,7 @@ from typing import Any
 import numpy as np
 
 from npga.errors import FunctionError
-from npga.functions._base import Array
-from npga.functions._parameters import Matrix, Parameter
+from npga.functions._parameters import Array, Matrix, Parameter
 
 
 class Kind(IntEnum):

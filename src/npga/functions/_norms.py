@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function, Step, Value
+from npga.functions._base import Function, Value
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import Parameter, cast, freeze, positive, scalar, show
+from npga.functions._parameters import Array, Parameter, Step, cast, freeze, positive, scalar, show
 
 
 def norm(x: Array) -> Array:

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Step
 
+Array: TypeAlias = npt.NDArray[Any]
+Step: TypeAlias = float | Array
 Parameter: TypeAlias = float | Array
 Matrix: TypeAlias = Any  # dense ndarray or scipy.sparse.csr_array
 
@@ -149,6 +150,21 @@ def show(value: Any) -> str:
         return "[" + ", ".join(f"{v:.6g}" for v in value) + "]"
     kind = "sparse" if sp.issparse(value) else "array"
     return f"<{kind} {'x'.join(map(str, value.shape))}>"
+
+
+def smallest(p: Parameter) -> float:
+    """Smallest entry of a parameter."""
+    return float(np.min(p))
+
+
+def largest(p: Parameter) -> float:
+    """Largest entry of a parameter."""
+    return float(np.max(p))
+
+
+def filled(p: Parameter, x: Array) -> Array:
+    """Repeat the parameter in a new array of the shape of x."""
+    return np.zeros_like(x) + p
 
 
 def apply(matrix: Matrix, x: Array) -> Array:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from scipy.linalg import block_diag
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function, Step, Value
-from npga.functions._elementwise import Elementwise
+from npga.functions._base import Elementwise, Function, Value
+from npga.functions._calculus import OfParts
 from npga.functions._kernel_form import KernelForm
-from npga.functions._linear import Zero
-from npga.functions._parameters import Parameter
+from npga.functions._parameters import Array, Parameter, Step
+from npga.functions._squares import Zero
 
 
 def check_blocks(owner: str, parts: Sequence[Function], sizes: Sequence[int]) -> None:
@@ -31,7 +31,7 @@ def check_blocks(owner: str, parts: Sequence[Function], sizes: Sequence[int]) ->
             raise FunctionError(f"{owner}: part {position}, {part!r}, got size {size}; expected {wanted}")
 
 
-class SeparableSum(Function):
+class SeparableSum(OfParts):
     """Sum over consecutive blocks of coordinates, f(x) = sum_b f_b(x_b).
 
     Parameters
@@ -42,7 +42,6 @@ class SeparableSum(Function):
         Number of coordinates of each block.
     """
 
-    parts: tuple[Function, ...]
     sizes: tuple[int, ...]
 
     def __init__(self, parts: Sequence[Function], sizes: Sequence[int]) -> None:
@@ -68,51 +67,6 @@ class SeparableSum(Function):
     def L(self) -> float:
         """Largest of the parts."""
         return max(part.L for part in self.parts)
-
-    @property
-    def is_indicator(self) -> bool:
-        """Whether the parts that are not zero are indicators, at least one of them."""
-        return not self.is_zero and all(part.is_indicator or part.is_zero for part in self.parts)
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_zero for part in self.parts)
-
-    @property
-    def is_point(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_point for part in self.parts)
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_quadratic for part in self.parts)
-
-    @property
-    def is_separable(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_separable for part in self.parts)
-
-    @property
-    def has_grad(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_grad for part in self.parts)
-
-    @property
-    def has_prox(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_prox for part in self.parts)
-
-    @property
-    def has_hess(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_hess for part in self.parts)
-
-    @property
-    def has_prox_jac(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_prox_jac for part in self.parts)
 
     @property
     def _per_coordinate(self) -> bool:

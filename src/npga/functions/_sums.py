@@ -20,14 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
-from npga.functions._base import Array, Function, Step, Value
-from npga.functions._elastic_net import ElasticNet
-from npga.functions._intervals import Box
+from npga.functions._base import Function, Value
+from npga.functions._calculus import OfParts
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._kinked import L1
-from npga.functions._linear import Linear, Zero
-from npga.functions._parameters import Parameter
-from npga.functions._squares import SquaredNorm
+from npga.functions._parameters import Array, Parameter, Step
+from npga.functions._piecewise import L1, ElasticNet
+from npga.functions._sets import Box
+from npga.functions._squares import Linear, SquaredNorm, Zero
 
 
 def add(f: Function, g: Function) -> Function:
@@ -109,7 +108,7 @@ class _Shape(NamedTuple):
         return self.core.has_prox and (self.core.is_separable or not (self.is_bounded or uneven))
 
 
-class Sum(Function):
+class Sum(OfParts):
     """Sum of functions of the same variables, f(x) = sum_k f_k(x), also written ``f + g``.
 
     It has a gradient where all parts have one. It has a prox where, apart from linear functions and squares
@@ -122,8 +121,6 @@ class Sum(Function):
     parts
         The functions f_k.
     """
-
-    parts: tuple[Function, ...]
 
     def __init__(self, parts: Sequence[Function]) -> None:
         for position, part in enumerate(parts):
@@ -188,35 +185,7 @@ class Sum(Function):
             return float(np.max(self._hess(np.zeros(self.dim or 1))))
         return sum(part.L for part in self.parts)
 
-    @property
-    def is_indicator(self) -> bool:
-        """Whether the parts that are not zero are indicators, at least one of them."""
-        return not self.is_zero and all(part.is_indicator or part.is_zero for part in self.parts)
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_zero for part in self.parts)
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_quadratic for part in self.parts)
-
-    @property
-    def is_separable(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_separable for part in self.parts)
-
-    @property
-    def has_grad(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_grad for part in self.parts)
-
-    @property
-    def has_hess(self) -> bool:
-        """Whether all parts do."""
-        return all(part.has_hess for part in self.parts)
+    is_point = False
 
     @property
     def has_prox(self) -> bool:
