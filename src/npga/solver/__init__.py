@@ -3,7 +3,7 @@
 Owns what is done between a problem and its result. May import `functions`, `networks`, `problem` and `steps`; it does
 not know what theory promises. Chapters in reading order:
 
-    solve       one call with given steps, from arguments to `Result`
+    solve       one call with given steps, from arguments to `Result`; progress and checkpoints on the way
     methods     the table of methods; which implementation of NPGA runs
     loop        what a `Method` must offer, what is measured of it, and the loop
     stopping    `Limits`, the rules that read them, and when a run is looked at
@@ -16,9 +16,7 @@ not know what theory promises. Chapters in reading order:
     subproblems every agent's own problem, solved to a tolerance
     agent       one agent without input or output
     result      status, trace and result
-    showing     agents on the way, figures, and the sections of a report
-    checkpoint  a run in one file
-    progress    what a run tells on its way
+    showing     figures, and the sections of a report
     reference   a centralised solution to the last digits
     compiled    NPGA by the compiled core, its meter, and leaps over several records
     schedules   in which order, in which pieces and on how many threads the core works
@@ -33,12 +31,11 @@ from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
 from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
 from npga.solver._obstacles import Obstacle, Watch, find_obstacle
 from npga.solver._pga import Pga
-from npga.solver._progress import Tell, show_progress
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
-from npga.solver._result import Record, Result, Status, Trace, Work
-from npga.solver._showing import AgentTrace, convergence_section
-from npga.solver._solve import conclude, solve
+from npga.solver._result import AgentTrace, Record, Result, Status, Trace, Work
+from npga.solver._showing import convergence_section
+from npga.solver._solve import Tell, conclude, show_progress, solve
 from npga.solver._stopping import Limits, Rule, Snapshot
 from npga.steps import Steps
 

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.extras import load
 from npga.networks import Network, Version
-from npga.problem import Problem
+from npga.problem import Problem, residual
 from npga.steps import Steps
 
 if TYPE_CHECKING:
     from npga.pages import Section
     from npga.solver._loop import Iterate
     from npga.solver._obstacles import Obstacle
-    from npga.solver._showing import AgentTrace
 
 Array = NDArray[Any]
 
@@ -92,6 +91,43 @@ class Record:
 
 
 COLUMNS = tuple(item.name for item in fields(Record))
+
+
+@dataclass
+class AgentTrace:
+    """What was measured of every agent at the records of a run.
+
+    Parameters
+    ----------
+    iterations, seconds
+        When.
+    stationarity
+        By which part of its size a natural step at the mean of lam would move each agent (see `npga.problem.residual`).
+    consensus
+        |lam_i - mean| relative to |lam|; the squares add up to the square of the trace's consensus.
+    """
+
+    iterations: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    stationarity: list[Array] = field(default_factory=list)
+    consensus: list[Array] = field(default_factory=list)
+
+    def add(self, problem: Problem, state: Any, seconds: float) -> None:
+        """Measure a state."""
+        residuals, spread = _agents(problem, state)
+        self.iterations.append(int(state.iteration))
+        self.seconds.append(seconds)
+        self.stationarity.append(residuals)
+        self.consensus.append(spread)
+
+
+def _agents(problem: Problem, state: Any) -> tuple[Array, Array]:
+    mean, nothing = state.lam.mean(axis=0), np.zeros(problem.n)
+    size = float(np.linalg.norm(state.lam))
+    spread = np.linalg.norm(state.lam - mean, axis=1) / size if size and len(state.lam) == problem.n else nothing
+    fits = state.x.shape == (problem.d,) and state.Ax.shape == (problem.n, problem.p)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (residual(problem, state.x, state.Ax, mean).agents if fits else nothing), spread
 
 
 class Trace:

@@ -1,12 +1,11 @@
-"""What a run shows: its agents on the way, figures for notebooks, and the sections of its report."""
+"""What a result shows: figures for notebooks, and the sections of its report."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +13,10 @@ from numpy.typing import NDArray
 from npga.errors import InputError, nearest
 from npga.extras import load
 from npga.pages import Section, curve_section, fact_section, network_section, provenance_section, table_section
-from npga.problem import Problem, residual
-from npga.solver._result import Record, Result, Trace
-
-if TYPE_CHECKING:
-    from npga.solver._loop import Callback, Run
+from npga.solver._result import AgentTrace, Result, Trace
 
 Array = NDArray[Any]
 
-TRACES = ("records", "agents")
 # What a count of work is called.
 WORDS = {
     "iterations": "iterations",
@@ -34,62 +28,6 @@ _RESIDUALS = {"kkt": "optimality residual", "gap": "distance to the reference", 
 _COLOURS = {"kkt": "#0b62a8", "gap": "#d55e00", "consensus": "#009e73"}
 # Agents that a table of the worst holds; relative residuals below the rounding of one are not drawn.
 _WORST, _LEAST = 20, 1e-15
-
-
-# ------------------------------------------------------------------ agents on the way
-
-
-@dataclass
-class AgentTrace:
-    """What was measured of every agent at the records of a run.
-
-    Parameters
-    ----------
-    iterations, seconds
-        When.
-    stationarity
-        By which part of its size a natural step at the mean of lam would move each agent (see `npga.problem.residual`).
-    consensus
-        |lam_i - mean| relative to |lam|; the squares add up to the square of the trace's consensus.
-    """
-
-    iterations: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    stationarity: list[Array] = field(default_factory=list)
-    consensus: list[Array] = field(default_factory=list)
-
-    def add(self, problem: Problem, state: Any, seconds: float) -> None:
-        """Measure a state."""
-        residuals, spread = _agents(problem, state)
-        self.iterations.append(int(state.iteration))
-        self.seconds.append(seconds)
-        self.stationarity.append(residuals)
-        self.consensus.append(spread)
-
-
-def _agents(problem: Problem, state: Any) -> tuple[Array, Array]:
-    mean, nothing = state.lam.mean(axis=0), np.zeros(problem.n)
-    size = float(np.linalg.norm(state.lam))
-    spread = np.linalg.norm(state.lam - mean, axis=1) / size if size and len(state.lam) == problem.n else nothing
-    fits = state.x.shape == (problem.d,) and state.Ax.shape == (problem.n, problem.p)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return (residual(problem, state.x, state.Ax, mean).agents if fits else nothing), spread
-
-
-def watched(trace: str, problem: Problem, begun: Run[Any], callback: Callback | None) -> Callback | None:
-    """The callback, which measures every agent first where that is asked for."""
-    if trace not in TRACES:
-        raise InputError(f"trace is {trace!r}; {nearest(str(trace), TRACES)}")
-    if trace == "records":
-        return callback
-    agents = begun.trace.agents = AgentTrace()
-    clock = time.perf_counter() - begun.seconds
-
-    def watch(record: Record, state: Any) -> bool | None:
-        agents.add(problem, state, time.perf_counter() - clock)
-        return None if callback is None else callback(record, state)
-
-    return watch
 
 
 # ------------------------------------------------------------------ counts of work at the records

@@ -1,26 +1,42 @@
-"""Solve P1 with given steps: one call, any method, one result."""
+"""Solve P1 with given steps: one call, any method, one result; and what accompanies the loop on its way.
+
+`show_progress` is what everything that takes long tells its progress to, here and in rooms that build on this one;
+`Saver` keeps a run in one file, written atomically, and resumes it with the same bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from npga.errors import InputError
+from npga.errors import InputError, nearest
+from npga.extras import load
+from npga.files import replacing
 from npga.networks import Network, Version
 from npga.problem import ConsensusProblem, Problem
-from npga.solver._checkpoint import Saver
-from npga.solver._loop import Callback, Method, Run, S, run
+from npga.solver._loop import Callback, Meter, Method, Run, S, Yardstick, run
 from npga.solver._methods import build
-from npga.solver._progress import run_observer, show_progress
-from npga.solver._result import Result, Status
-from npga.solver._showing import watched
+from npga.solver._result import COLUMNS, AgentTrace, Record, Result, Status, Trace
 from npga.solver._stopping import Limits, is_resolved, refuse_both, whole_number
 from npga.steps import Steps
+
+TRACES = ("records", "agents")
+# Told with the share that is done, or None where nobody knows, and a few words.
+Tell = Callable[[float | None, str], None]
+# Seconds between two lines where there is no terminal.
+PAUSE = 10.0
+# Of a checkpoint.
+_FORMAT = 2
 
 
 def solve(
@@ -124,7 +140,7 @@ def solve(
         if saving is None:
             raise InputError("resume=True needs the file to resume from: pass checkpoint=...")
         begun = saving.load()
-    callback = watched(trace, chosen.problem, begun, callback)
+    callback = _watched(trace, chosen.problem, begun, callback)
     with show_progress(chosen.name, progress) as tell:
         observers: list[Callable[[Run[Any]], None]] = [] if tell is None else [run_observer(tell, limits)]
         observers += [saving] if saving else []
@@ -185,3 +201,162 @@ def _message(method: Method[S], ended: Run[S]) -> str:
     if ended.status is Status.CONVERGED and is_resolved(ended.trace, method.problem.dtype):
         return f"The residual is what float32 resolves, {ended.trace[-1].kkt:.0e}: pass float64 data for more."
     return method.blame() if ended.status is Status.DIVERGED else ended.status.message
+
+
+# ------------------------------------------------------------------ on the way
+
+
+def _watched(trace: str, problem: Problem, begun: Run[Any], callback: Callback | None) -> Callback | None:
+    """The callback, which measures every agent first where that is asked for."""
+    if trace not in TRACES:
+        raise InputError(f"trace is {trace!r}; {nearest(str(trace), TRACES)}")
+    if trace == "records":
+        return callback
+    agents = begun.trace.agents = AgentTrace()
+    clock = time.perf_counter() - begun.seconds
+
+    def watch(record: Record, state: Any) -> bool | None:
+        agents.add(problem, state, time.perf_counter() - clock)
+        return None if callback is None else callback(record, state)
+
+    return watch
+
+
+@contextmanager
+def show_progress(title: str, enabled: bool = True) -> Iterator[Tell | None]:
+    """Whom to tell about progress; None when not enabled.
+
+    Parameters
+    ----------
+    title
+        What is under way.
+    enabled
+        Whether anybody wants to know. A bar needs rich; lines, in a log, need nothing.
+    """
+    if not enabled:
+        yield None
+    elif sys.stdout.isatty():
+        with _bar(title) as tell:
+            yield tell
+    else:
+        with _lines(title) as tell:
+            yield tell
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Tell]:
+    rich = load("rich.progress", "progress", "progress=True")
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[work]}"),
+        rich.TimeElapsedColumn(),
+    )
+    with rich.Progress(*columns) as bar:
+        task = bar.add_task(title, total=None, work="")
+
+        def tell(done: float | None, words: str) -> None:
+            bar.update(task, total=None if done is None else 1.0, completed=done or 0.0, work=words)
+
+        yield tell
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Tell]:
+    """A line after each pause, and the last words at the end."""
+    begun = said = time.monotonic()
+    last: str | None = None
+
+    def say(line: str) -> None:
+        print(line, f"({time.monotonic() - begun:.0f} s)", flush=True)
+
+    def tell(done: float | None, words: str) -> None:
+        nonlocal said, last
+        last = f"{title}: {words}" if done is None else f"{title}: {100 * done:.0f} %, {words}"
+        if time.monotonic() - said >= PAUSE:
+            say(last)
+            said, last = time.monotonic(), None
+
+    try:
+        yield tell
+    finally:
+        if last is not None:
+            say(last)
+
+
+def run_observer(tell: Tell, limits: Limits) -> Callable[[Run[Any]], None]:
+    """An observer of the loop that tells how far log10 of what is wanted small has come on its way to its limit."""
+
+    def share(value: float, wanted: float | None) -> float:
+        return math.log(value) / math.log(wanted) if wanted and wanted < 1.0 and 0.0 < value < 1.0 else 0.0
+
+    def observe(run: Run[Any]) -> None:
+        record = run.trace[-1]
+        done = record.iteration / max(limits.max_iters, 1)
+        done = max(done, share(record.kkt, limits.tol), share(record.gap, limits.gap_tol))
+        tell(min(done, 1.0), f"iteration {record.iteration}, round {record.round}, kkt {record.kkt:.1e}")
+
+    return observe
+
+
+class Saver:
+    """Saves a run now and then, and reads it back.
+
+    Parameters
+    ----------
+    path
+        The file.
+    method, meter
+        Who runs, which identifies the run, and who measures it.
+    seconds
+        Least time between two saves on the way.
+    """
+
+    def __init__(self, path: Path, method: Method[Any], meter: Meter[Any], seconds: float) -> None:
+        self._path, self._method, self._meter, self._pause = path, method, meter, seconds
+        self._saved = time.monotonic()
+
+    def __call__(self, run: Run[Any]) -> None:
+        """Save if the last save is long enough ago; an observer of the loop."""
+        if time.monotonic() - self._saved >= self._pause:
+            self.save(run)
+
+    def save(self, run: Run[Any]) -> None:
+        """Write the state, the trace and what identifies the run; an interrupted write leaves the old file."""
+        head = {
+            "format": _FORMAT,
+            "identity": self._method.identity,
+            "iteration": run.state.iteration,
+            "rounds": run.state.rounds,
+            "inner": run.state.inner,
+            "seconds": run.seconds,
+            "meter": asdict(self._meter.yardstick),
+        }
+        columns = {f"trace_{name}": run.trace[name] for name in COLUMNS}
+        with replacing(self._path, durable=True) as file:
+            np.savez(file, head=np.array(json.dumps(head)), **run.state.arrays(), **columns)
+        self._saved = time.monotonic()
+
+    def load(self) -> Run[Any]:
+        """Read a run back; refuse one of another method, problem, network, version or steps."""
+        path = self._path
+        if not path.exists():
+            raise InputError(f"no checkpoint at {path}; leave resume=True out to begin one there")
+        with np.load(path, allow_pickle=False) as file:
+            stored = {name: file[name] for name in file.files}
+        head = json.loads(str(stored.pop("head")))
+        if head["format"] != _FORMAT:
+            raise InputError(f"{path} has format {head['format']}; this release of npga reads format {_FORMAT}")
+        identity = json.loads(json.dumps(self._method.identity))  # a tuple is read back as a list
+        for key, value in identity.items():
+            found = head["identity"].get(key)
+            if found != value:
+                raise InputError(
+                    f"{path} belongs to a run with {key} {found}, but this one has {value}; resume with the same "
+                    "arguments, or choose another file"
+                )
+        columns = [stored.pop(f"trace_{name}").tolist() for name in COLUMNS]
+        trace = Trace([Record(*row) for row in zip(*columns, strict=True)])
+        self._meter.yardstick = Yardstick(**head["meter"])
+        state = self._method.kind.from_arrays(stored, head["iteration"], head["rounds"], head.get("inner", 0))
+        return Run(state, trace, seconds=head["seconds"])
