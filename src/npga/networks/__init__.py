@@ -2,23 +2,24 @@
 
 This room owns everything about the network and nothing about the problem; it imports errors alone. In reading order:
 
-    network           the graph with its mixing matrix W
-    graphs            topologies: read, generated, measured
-    mixing            the weights of W, by name or from a matrix
-    spectrum          symmetric matrices on a graph, and their eigenvalues
-    version_table     every version of NPGA as a row, with all that differs between them
-    version           a version: B^2, C and D as polynomials in one gossip matrix
-    matrix_version    a version given by explicit matrices
-    chebyshev         several rounds in place of one, for fewer iterations
-    exchange          the messages of one iteration, answered and counted
-    changing_graphs   networks that are not the same in every round: sequences, and links that fail
-    compression       messages of fewer numbers, with error feedback
+    network             the graph with its mixing matrix W
+    graphs              topologies: read, generated, measured
+    mixing              the weights of W, by name or from a matrix; products with it, and its eigenvalues
+    version_table       every version of NPGA as a row, with all that differs between them
+    version             a version: B^2, C and D as polynomials in one gossip matrix
+    matrix_version      a version given by explicit matrices
+    exchange            the messages of one iteration, answered and counted; several rounds in place of one
+    changing_networks   networks that are not the same in every round: sequences, links that fail, compressed messages
 """
 
-from npga.networks._changing_graphs import ChangingNetwork, LossyNetwork, UnsteadyNetwork
-from npga.networks._chebyshev import Chebyshev
-from npga.networks._compression import CompressedNetwork, Compressor
-from npga.networks._exchange import Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
+from npga.networks._changing_networks import (
+    ChangingNetwork,
+    CompressedNetwork,
+    Compressor,
+    LossyNetwork,
+    UnsteadyNetwork,
+)
+from npga.networks._exchange import Chebyshev, Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
 from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, Version

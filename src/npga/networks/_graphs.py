@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy.typing as npt
 from scipy import sparse
 
 from npga.errors import NetworkError
-from npga.networks._spectrum import first_asymmetric_pair
 
 IntArray = npt.NDArray[np.int64]
 MAX_DRAWS = 1000
@@ -114,6 +112,17 @@ def from_adjacency(matrix: Any) -> Topology:
     return checked_topology(A.shape[0], np.column_stack([rows, cols]).astype(np.int64))
 
 
+def first_asymmetric_pair(M: Any, tolerance: float) -> tuple[int, int] | None:
+    """Find the first entry (i, j), i < j, of the sparse matrix `M` that differs from entry (j, i)."""
+    gap = sparse.coo_array(sparse.triu(M - M.T, k=1))
+    rows, cols = gap.coords
+    worst = np.flatnonzero(np.abs(gap.data) > tolerance)
+    if worst.size == 0:
+        return None
+    k = worst[np.lexsort((cols[worst], rows[worst]))[0]]
+    return int(rows[k]), int(cols[k])
+
+
 def _from_networkx(graph: Any) -> Topology:
     if graph.is_directed():
         raise NetworkError(
@@ -134,7 +143,7 @@ def checked_topology(
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     keys = np.unique((low * n + high)[low < high])
     edges = np.column_stack(np.divmod(keys, n)).astype(np.int64).reshape(-1, 2)
-    topology = Topology(n, edges, tuple(range(n)) if labels is None else labels)
+    topology = Topology(int(n), edges, tuple(range(n)) if labels is None else labels)
     count, membership = components(n, edges) if connected else (1, np.zeros(n, dtype=np.int64))
     if count > 1:
         raise NetworkError(
@@ -164,7 +173,7 @@ def _describe(count: int, membership: IntArray, labels: tuple[Hashable, ...], sh
 
 def path_edges(n: int) -> IntArray:
     """Links 0-1-2-...-(n-1)."""
-    nodes = np.arange(n - 1, dtype=np.int64)
+    nodes = np.arange(require_size(n) - 1, dtype=np.int64)
     return np.column_stack([nodes, nodes + 1])
 
 
@@ -176,7 +185,8 @@ def ring_edges(n: int) -> IntArray:
 
 def grid_edges(rows: int, cols: int) -> IntArray:
     """Agent r * cols + c sits in row r and column c and talks to the agents beside, above and below it."""
-    node = np.arange(rows * cols, dtype=np.int64).reshape(rows, cols)
+    count = require_size(rows, "rows") * require_size(cols, "cols")
+    node = np.arange(count, dtype=np.int64).reshape(rows, cols)
     beside = np.column_stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
     below = np.column_stack([node[:-1].ravel(), node[1:].ravel()])
     return np.concatenate([beside, below])
@@ -184,13 +194,13 @@ def grid_edges(rows: int, cols: int) -> IntArray:
 
 def star_edges(n: int) -> IntArray:
     """Link agent 0 with everyone."""
-    leaves = np.arange(1, n, dtype=np.int64)
+    leaves = np.arange(1, require_size(n), dtype=np.int64)
     return np.column_stack([np.zeros_like(leaves), leaves])
 
 
 def complete_edges(n: int) -> IntArray:
     """Link everyone with everyone."""
-    return np.column_stack(np.triu_indices(n, k=1)).astype(np.int64)
+    return np.column_stack(np.triu_indices(require_size(n), k=1)).astype(np.int64)
 
 
 def erdos_renyi_edges(n: int, p: float, seed: int) -> IntArray:
@@ -226,13 +236,14 @@ def barabasi_albert_edges(n: int, m: int, seed: int) -> IntArray:
     import networkx as nx
 
     require_seed(seed)
-    if not 1 <= m < n:
+    if not 1 <= m < require_size(n):
         raise NetworkError(f"barabasi_albert(n={n}, m={m}) arrived; expected 1 <= m < n")
     return np.array(list(nx.barabasi_albert_graph(n, m, seed=seed).edges()), dtype=np.int64).reshape(-1, 2)
 
 
 def connected_erdos_renyi(n: int, p: float, seed: int) -> tuple[IntArray, int]:
     """Edges of the first connected draw of G(n, p), and its seed."""
+    n = require_size(n)
     if not 0.0 < p <= 1.0:
         raise NetworkError(f"p = {p!r} arrived; expected a probability with 0 < p <= 1")
     needed = f"a connected graph needs p above about ln(n)/n = {math.log(n) / n:.3g}: raise p"
@@ -241,6 +252,7 @@ def connected_erdos_renyi(n: int, p: float, seed: int) -> tuple[IntArray, int]:
 
 def connected_geometric(n: int, radius: float, seed: int) -> tuple[IntArray, int]:
     """Edges of the first connected random geometric graph, and its seed."""
+    n = require_size(n)
     if not radius > 0.0:
         raise NetworkError(f"radius = {radius!r} arrived; expected a positive number (the square has side 1)")
     enough = math.sqrt(math.log(n) / (math.pi * n))
@@ -272,13 +284,6 @@ def require_seed(seed: int) -> None:
     """Refuse a seed that would not give the same graph twice."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise NetworkError(f"seed = {seed!r} arrived; expected a whole number >= 0, so that the draw can be repeated")
-
-
-def is_positive(value: object) -> bool:
-    """Whether `value` is a finite real number above zero; booleans are not numbers here."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return math.isfinite(value) and float(value) > 0
 
 
 def diameter(links: Any) -> int:

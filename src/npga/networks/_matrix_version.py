@@ -10,14 +10,14 @@ from scipy import sparse
 
 from npga.errors import VersionError
 from npga.networks._exchange import MatrixSchedule
-from npga.networks._network import Network
-from npga.networks._spectrum import (
+from npga.networks._mixing import (
     TOLERANCE,
     entries_on_edges,
     read_symmetric,
     require_row_sums,
     weighted_laplacian,
 )
+from npga.networks._network import Network
 from npga.networks._version import KernelPolynomials, Matrices, Spectra, Version
 
 FloatArray = npt.NDArray[np.float64]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Hashable, Iterable
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -13,9 +15,7 @@ from scipy import sparse
 
 from npga.errors import NetworkError
 from npga.networks import _graphs as graphs
-from npga.networks._exchange import Incidence
-from npga.networks._mixing import laplacian_tau, matrix_weights, named_weights
-from npga.networks._spectrum import extremes, full_spectrum, read_symmetric, weighted_laplacian
+from npga.networks import _mixing as on_links
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -105,15 +105,17 @@ class Network:
         elif isinstance(mixing, str):
             raise NetworkError(f"no graph arrived with mixing={mixing!r}; pass a graph, or a matrix W as mixing")
         else:
-            topology = graphs.from_adjacency(read_symmetric(mixing, "W", NetworkError))
+            topology = graphs.from_adjacency(on_links.read_symmetric(mixing, "W", NetworkError))
         self._build(topology, mixing, c, seed, name)
 
     def _build(self, topology: graphs.Topology, mixing: Any, c: float, seed: int | None, name: str | None) -> None:
         named = isinstance(mixing, str)
-        weights = named_weights(mixing, topology, c) if named else matrix_weights(mixing, topology)
+        if named and not is_positive(c):
+            raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
+        weights = on_links.named_weights(mixing, topology, c) if named else on_links.matrix_weights(mixing, topology)
         fields: dict[str, Any] = {"n": topology.n, "labels": topology.labels, "seed": seed, "name": name}
         fields["mixing"] = mixing if named else "custom"
-        fields["tau"] = laplacian_tau(topology, c) if named and mixing == "laplacian" else None
+        fields["tau"] = on_links.laplacian_tau(topology, c) if named and mixing == "laplacian" else None
         self._fill(fields | {"edges": topology.edges, "weights": weights, "is_lazy": False})
 
     def _fill(self, fields: dict[str, Any]) -> None:
@@ -122,26 +124,26 @@ class Network:
         self.__dict__.update(fields)
 
     @classmethod
-    def _drawn(cls, n: int, pairs: IntArray, mixing: str | Array, c: float, seed: int | None = None) -> Network:
+    def _of(cls, topology: graphs.Topology, mixing: str | Array, c: float, seed: int | None = None) -> Network:
         network = cls.__new__(cls)
-        network._build(graphs.checked_topology(n, pairs), mixing, c, seed, None)
+        network._build(topology, mixing, c, seed, None)
         return network
+
+    @classmethod
+    def _drawn(cls, n: int, pairs: IntArray, mixing: str | Array, c: float, seed: int | None = None) -> Network:
+        return cls._of(graphs.checked_topology(n, pairs), mixing, c, seed)
 
     @classmethod
     def from_edges(
         cls, edges: Iterable[Any], n: int | None = None, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Network of pairs of agents; `n` is needed only when the last agents have no pair."""
-        network = cls.__new__(cls)
-        network._build(graphs.from_edges(edges, n), mixing, c, None, None)
-        return network
+        return cls._of(graphs.from_edges(edges, n), mixing, c)
 
     @classmethod
     def from_adjacency(cls, matrix: Array, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Network of a symmetric adjacency matrix, dense or sparse; its values and diagonal are ignored."""
-        network = cls.__new__(cls)
-        network._build(graphs.from_adjacency(matrix), mixing, c, None, None)
-        return network
+        return cls._of(graphs.from_adjacency(matrix), mixing, c)
 
     @classmethod
     def from_W(cls, W: Array) -> Network:
@@ -151,31 +153,26 @@ class Network:
     @classmethod
     def path(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents in a row."""
-        n = graphs.require_size(n)
         return cls._drawn(n, graphs.path_edges(n), mixing, c)
 
     @classmethod
     def ring(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents in a circle."""
-        n = graphs.require_size(n)
         return cls._drawn(n, graphs.ring_edges(n), mixing, c)
 
     @classmethod
     def grid(cls, rows: int, cols: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents on a rectangle, row by row."""
-        rows, cols = graphs.require_size(rows, "rows"), graphs.require_size(cols, "cols")
         return cls._drawn(rows * cols, graphs.grid_edges(rows, cols), mixing, c)
 
     @classmethod
     def star(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agent 0 in the middle, linked with everyone."""
-        n = graphs.require_size(n)
         return cls._drawn(n, graphs.star_edges(n), mixing, c)
 
     @classmethod
     def complete(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Everyone linked with everyone."""
-        n = graphs.require_size(n)
         return cls._drawn(n, graphs.complete_edges(n), mixing, c)
 
     @classmethod
@@ -183,7 +180,6 @@ class Network:
         cls, n: int, p: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Every pair linked with probability `p`; redrawn with seed, seed + 1, ... until connected."""
-        n = graphs.require_size(n)
         edges, used = graphs.connected_erdos_renyi(n, p, seed)
         return cls._drawn(n, edges, mixing, c, used)
 
@@ -192,7 +188,6 @@ class Network:
         cls, n: int, radius: float, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Points of the unit square linked within `radius`; redrawn like `erdos_renyi` until connected."""
-        n = graphs.require_size(n)
         edges, used = graphs.connected_geometric(n, radius, seed)
         return cls._drawn(n, edges, mixing, c, used)
 
@@ -201,7 +196,6 @@ class Network:
         cls, n: int, m: int, seed: int = 0, mixing: str | Array = "laplacian", *, c: float = 1.0
     ) -> Network:
         """Preferential attachment with `m` links per newcomer: a few hubs and many small agents."""
-        n = graphs.require_size(n)
         return cls._drawn(n, graphs.barabasi_albert_edges(n, m, seed), mixing, c, seed)
 
     def lazy(self) -> Network:
@@ -218,7 +212,7 @@ class Network:
         Members are networks, or graphs (agents counted from 0) that need not be connected and are mixed by name;
         together those of a period, or for a function those of the first `window` iterations, must be connected.
         """
-        from npga.networks._changing_graphs import ChangingNetwork
+        from npga.networks._changing_networks import ChangingNetwork
 
         return ChangingNetwork.of(networks, n, mixing, window)
 
@@ -227,13 +221,13 @@ class Network:
 
         Rounds are independent, unless `burst` says how many rounds a failure lasts on average (Gilbert and Elliott).
         """
-        from npga.networks._changing_graphs import LossyNetwork
+        from npga.networks._changing_networks import LossyNetwork
 
         return LossyNetwork.of(self, drop, burst, seed)
 
     def compressed(self, kind: str, size: int, seed: int = 0) -> Network:
         """The same network with compressed messages and error feedback: "top-k", "random-k", or "bits" of a size."""
-        from npga.networks._compression import CompressedNetwork, Compressor
+        from npga.networks._changing_networks import CompressedNetwork, Compressor
 
         return CompressedNetwork.of(self, Compressor(kind, size, seed))
 
@@ -252,13 +246,13 @@ class Network:
     @cached_property
     def laplacian(self) -> Any:
         """Graph Laplacian L (unit weights), a SciPy CSR array."""
-        L = weighted_laplacian(self.n, self.edges, np.ones(len(self.edges)))
+        L = on_links.weighted_laplacian(self.n, self.edges, np.ones(len(self.edges)))
         L.data.flags.writeable = False
         return L
 
     @cached_property
     def _kernel(self) -> Any:
-        return weighted_laplacian(self.n, self.edges, self.weights)
+        return on_links.weighted_laplacian(self.n, self.edges, self.weights)
 
     @cached_property
     def degrees(self) -> IntArray:
@@ -316,37 +310,37 @@ class Network:
         return self._incidence.apply(u, chosen)
 
     @cached_property
-    def _incidence(self) -> Incidence:
-        return Incidence(self.n, self.edges)
+    def _incidence(self) -> on_links.Incidence:
+        return on_links.Incidence(self.n, self.edges)
 
     @cached_property
     def spectrum(self) -> FloatArray:
         """All eigenvalues of W, ascending, for up to 3000 agents; the last is exactly 1."""
-        values = 1.0 - full_spectrum(self._kernel)[::-1]
+        values = 1.0 - on_links.full_spectrum(self._kernel)[::-1]
         values.flags.writeable = False
         return values
 
     @cached_property
     def laplacian_spectrum(self) -> FloatArray:
         """All eigenvalues of L, ascending, for up to 3000 agents; the first is exactly 0."""
-        return full_spectrum(self.laplacian)
+        return on_links.full_spectrum(self.laplacian)
 
     def extreme_eigenvalues(self) -> tuple[float, float]:
         """Smallest and second largest eigenvalue of W, for any n; both 1 for a lone agent."""
         smallest, largest = self._extremes
         return 1.0 - largest, 1.0 - smallest
 
+    @cached_property
+    def _extremes(self) -> tuple[float, float]:
+        return on_links.extremes(self._kernel)
+
     def laplacian_extremes(self) -> tuple[float, float]:
         """Second smallest and largest eigenvalue of L, for any n; both 0 for a lone agent."""
         return self._laplacian_extremes
 
     @cached_property
-    def _extremes(self) -> tuple[float, float]:
-        return extremes(self._kernel)
-
-    @cached_property
     def _laplacian_extremes(self) -> tuple[float, float]:
-        return extremes(self.laplacian)
+        return on_links.extremes(self.laplacian)
 
     @cached_property
     def diameter(self) -> int:
@@ -398,3 +392,8 @@ class Network:
             f"Network(n={self.n}, edges={len(self.edges)}, mixing={self.mixing!r}, lazy={self.is_lazy}, "
             f"seed={self.seed}{name})"
         )
+
+
+def is_positive(value: object) -> bool:
+    """Whether `value` is a finite real number above zero; booleans are not numbers here."""
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value) and float(value) > 0

@@ -14,11 +14,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from npga.errors import VersionError
-from npga.networks._chebyshev import Chebyshev, ChebyshevSchedule
-from npga.networks._exchange import PolynomialSchedule, Schedule
-from npga.networks._graphs import is_positive
-from npga.networks._network import Network
-from npga.networks._spectrum import weighted_laplacian
+from npga.networks._exchange import Chebyshev, ChebyshevSchedule, PolynomialSchedule, Schedule
+from npga.networks._mixing import weighted_laplacian
+from npga.networks._network import Network, is_positive
 
 if TYPE_CHECKING:
     from npga.networks._matrix_version import MatrixVersion
