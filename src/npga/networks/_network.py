@@ -163,7 +163,8 @@ class Network:
     @classmethod
     def grid(cls, rows: int, cols: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents on a rectangle, row by row."""
-        return cls._drawn(rows * cols, graphs.grid_edges(rows, cols), mixing, c)
+        edges = graphs.grid_edges(rows, cols)
+        return cls._drawn(rows * cols, edges, mixing, c)
 
     @classmethod
     def star(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
