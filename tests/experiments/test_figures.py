@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from npga.experiments import ALL_VERSIONS, Protocol
-from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios, spread
-from npga.experiments._tables import family_of, gap_curves, look_of
+from npga.experiments._figures import draw_bands, draw_gaps, draw_ratios, family_of, gap_curves, look_of, spread
 from npga.networks import Look, version_rows
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from npga.errors import InputError
-from npga.experiments._tables import CURVE_COLUMNS, SUMMARY_COLUMNS, read_rows, write_rows
+from npga.experiments._report import CURVE_COLUMNS, SUMMARY_COLUMNS, read_rows, write_rows
 
 
 def row(**values):

@@ -1,7 +1,7 @@
 """The comparison with DCPA, on numbers that were put there."""
 
-from npga.experiments._report import advantage_table, steps_table, tuned_table
-from npga.experiments._tables import advantages, verdict
+from npga.experiments._figures import advantages
+from npga.experiments._report import advantage_table, steps_table, tuned_table, verdict
 
 
 def run(version, repetition, iterations, rounds, **other):

@@ -11,12 +11,10 @@ _protocol
     How a version is compared: tuned, run, certified, measured.
 _reproduce
     All of it in worker processes, resumable; where results come from.
-_tables
-    Rows to CSV files and back; curves, bands and the verdict read off them.
 _report
-    Summaries in Markdown, from tables alone.
+    Rows to CSV files and back; the verdict and summaries in Markdown, from tables alone.
 _figures
-    Figures, from tables alone.
+    Curves, bands and ratios read off the tables, and drawn.
 """
 
 from npga.experiments._datasets import Dataset, FetchError, data_folder, fetch_covtype, load_boston, load_covtype

@@ -1,4 +1,4 @@
-"""The paper's figures: gap against iterations and against communication rounds, on a log scale.
+"""The paper's figures, from rows of the tables: gap against iterations and rounds on a log scale, bands and ratios.
 
 Versions are told apart by colour, by dashes and by markers, so that one of them may be lost: as their rows of the
 version table say.
@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npga import extras
 from npga.experiments._protocol import BASELINE, CENTRAL
-from npga.experiments._tables import Array, GapCurve, Row, gap_curves, look_of
-from npga.networks import version_rows
+from npga.networks import Look, version_rows
+from npga.networks import version as find_version
 
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+CENTRAL_LOOK = Look("PGA, centralised", "#444444", (0, (1, 1)), width=2.0)
+LEVEL = "1e-8"  # the gap to which versions are compared with DCPA
+_GRID = 400
 _STRIP = 0.022  # part of the height that one letter of a label takes
 _FONT = 8.5
 _ACROSS = 4
@@ -241,3 +249,86 @@ def pyplot() -> Any:
     """matplotlib.pyplot, drawing into files."""
     extras.load("matplotlib", "plot", "drawing figures").use("agg")
     return extras.load("matplotlib.pyplot", "plot", "drawing figures")
+
+
+@dataclass(frozen=True)
+class GapCurve:
+    """The gap of one version against a count of work.
+
+    Parameters
+    ----------
+    version
+        Its name.
+    x, gap
+        Counts and relative distances to x*; the median when there are several draws.
+    low, high
+        The band: first and third quartile over draws; None with one draw.
+    """
+
+    version: str
+    x: Array
+    gap: Array
+    low: Array | None = None
+    high: Array | None = None
+
+
+def gap_curves(points: Iterable[Row], against: str) -> list[GapCurve]:
+    """The chosen tuned curve of every version, in the order of the table.
+
+    Parameters
+    ----------
+    points
+        Rows of curves.csv.
+    against
+        "iteration" or "round".
+    """
+    found: dict[str, dict[int, tuple[list[float], list[float]]]] = {}
+    for row in points:
+        if row["setting"] == "tuned" and row["chosen"]:
+            x, gap = found.setdefault(row["version"], {}).setdefault(row["repetition"], ([], []))
+            x.append(row[against])
+            gap.append(row["gap"])
+    return [_merge(name, list(draws.values())) for name, draws in found.items()]
+
+
+def _merge(name: str, draws: list[tuple[list[float], list[float]]]) -> GapCurve:
+    if len(draws) == 1:
+        return GapCurve(name, np.array(draws[0][0], dtype=np.float64), np.array(draws[0][1]))
+    longest = max(x[-1] for x, _ in draws)
+    grid = np.linspace(0.0, longest, _GRID)
+    # A run that has ended stays where it ended; all end alike, at the largest of the last gaps.
+    last = max(gap[-1] for _, gap in draws)
+    logs = np.array([np.interp(grid, x, np.log10(np.maximum(gap, last))) for x, gap in draws])
+    low, middle, high = 10.0 ** np.percentile(logs, (25, 50, 75), axis=0)
+    stop = int(np.argmax(middle <= 1.0001 * last)) + 1
+    return GapCurve(name, grid[:stop], middle[:stop], low[:stop], high[:stop])
+
+
+def advantages(runs: Sequence[Row]) -> list[Row]:
+    """For each version but DCPA: iterations and rounds of DCPA divided by its own, one number for each draw.
+
+    Parameters
+    ----------
+    runs
+        Rows of summary.csv.
+    """
+    chosen = [row for row in runs if row["setting"] == "tuned" and row["chosen"] and row[f"rounds_{LEVEL}"] is not None]
+    base = {row["repetition"]: row for row in chosen if row["version"] == BASELINE}
+    table: dict[str, Row] = {}
+    for row in chosen:
+        if row["version"] in (BASELINE, CENTRAL) or row["repetition"] not in base:
+            continue
+        line = table.setdefault(row["version"], {"version": row["version"], "iterations": [], "rounds": []})
+        for count in ("iterations", "rounds"):
+            line[count].append(base[row["repetition"]][f"{count}_{LEVEL}"] / row[f"{count}_{LEVEL}"])
+    return list(table.values())
+
+
+def look_of(name: str) -> Look:
+    """Label, colour, dashes and marker of a version, from its row; of the method without a network."""
+    return CENTRAL_LOOK if name == CENTRAL else find_version(name).look
+
+
+def family_of(name: str) -> str:
+    """Either "CTA" or "ATC"; "central" for the method without a network."""
+    return "central" if name == CENTRAL else find_version(name).family

@@ -7,22 +7,23 @@ that have something to show make sections (`Result.sections`, `Certificate.secti
 _page
     The file: data, script and style in one, with a limit on its size.
 _sections
-    What a page may show: curves, a network over the run, spans of time, tables, facts, text.
-_provenance
-    Which package, commit, Python and machine something comes from.
+    What a page may show: curves, a network over the run, spans of time, tables, facts, text; and which package, commit,
+    Python and machine it comes from.
 page.js, page.css
     What draws the sections in the browser: SVG made by a script without any library, so that a page is some 30 kB and
     its data.
 """
 
 from npga.pages._page import LARGEST, read_sections, store_sections, write_page
-from npga.pages._provenance import commit, installed_version, provenance
 from npga.pages._sections import (
     Section,
+    commit,
     curve_section,
     fact_section,
+    installed_version,
     line_style,
     network_section,
+    provenance,
     provenance_section,
     table_section,
     text_section,

@@ -6,18 +6,23 @@ Numbers are kept with six digits and long columns are thinned, so that a page st
 from __future__ import annotations
 
 import math
+import platform
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from npga.pages._provenance import provenance
+import npga
 
 Section = dict[str, Any]
 Array = NDArray[Any]
 Pairs = Sequence[tuple[str, str]]
 
+DEPENDENCIES = ("numpy", "scipy", "networkx", "matplotlib")
 # Points of a curve, values of a measure of a network over all frames, and links that are drawn.
 _POINTS, _VALUES, _LINKS = 1500, 60_000, 6_000
 
@@ -159,6 +164,39 @@ def provenance_section(about: Mapping[str, Any] | None = None) -> Section:
     machine = found.get("machine", {})
     rows.append(("machine", f"{machine.get('system', '')} {machine.get('architecture', '')}".strip()))
     return fact_section("Provenance", [(name, value) for name, value in rows if value])
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of the package, Python and the dependencies, the commit, and the kind of machine."""
+    return {
+        "npga": npga.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "dependencies": {name: installed_version(name) for name in DEPENDENCIES},
+        "machine": {"system": platform.system(), "architecture": platform.machine()},
+    }
+
+
+def installed_version(name: str) -> str | None:
+    """Version of an installed distribution, None if it is missing."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """Commit of the checkout that the package runs from, with "-dirty" if files differ; None outside a checkout."""
+    folder = Path(npga.__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=folder, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        tracked = subprocess.run(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip() if tracked.returncode == 0 else None
 
 
 def numbers(column: Array, digits: int = 6) -> list[float | None]:
