@@ -8,13 +8,9 @@ _output
 _problem_file
     A problem in TOML, with its arrays beside it.
 _solve
-    solve, certify, tune: the commands on a problem file.
-_compare
-    compare: methods side by side.
+    solve, certify, tune, compare: the commands on a problem file.
 _launch
-    launch, check, keygen, timeline: the commands on a job whose agents are apart.
-_watch
-    watch: how a run of such a job is going.
+    launch, check, keygen, timeline, watch: the commands on a job whose agents are apart.
 _report
     report: what the others left, as one HTML file.
 _reproduce
@@ -46,7 +42,7 @@ def application() -> typer.Typer:
     """The command `npga` with all its commands: each chapter registers its own."""
     import typer
 
-    from npga.cli import _compare, _doctor, _launch, _report, _reproduce, _solve, _watch
+    from npga.cli import _doctor, _launch, _report, _reproduce, _solve
     from npga.cli._output import root
 
     app = typer.Typer(
@@ -57,7 +53,7 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(root)
-    for module in (_solve, _compare, _report, _reproduce, _launch, _watch, _doctor):
+    for module in (_solve, _report, _reproduce, _launch, _doctor):
         module.register(app)
     return app
 

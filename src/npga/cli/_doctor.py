@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
-from npga.cli._output import NOT_MET, add_command, show_json, show_table, speaking
+from npga.cli._output import JSON, NOT_MET, add_command, show_json, show_table, speaking
 from npga.networks import Network, Version
 
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 # What an optional package is for, and the extra that brings it.
 OPTIONAL = {
     "rich": ("cli", "progress bars and tables"),

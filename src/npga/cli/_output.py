@@ -22,6 +22,7 @@ from npga import __version__
 from npga.errors import NpgaError
 
 NOT_MET, BAD_INPUT, INTERRUPTED = 1, 2, 130
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def _say_version(asked: bool) -> None:

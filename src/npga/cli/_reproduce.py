@@ -9,11 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.cli._output import JSON, NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.errors import InputError, nearest
 from npga.solver import Tell, show_progress
 
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Folder = Annotated[Path | None, typer.Option(help="Where fetched tables are kept; default: $NPGA_DATA or the cache.")]
 WHAT = ("ridge", "logistic", "elastic-net", "all")
 TABLES = ("boston", "covtype")

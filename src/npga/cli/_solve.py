@@ -1,4 +1,4 @@
-"""The commands on a problem file: solve, certify, tune."""
+"""The commands on a problem file: solve, certify, tune, compare."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from npga.cli._output import NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.cli._output import JSON, NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.cli._problem_file import ProblemFile, read_problem
-from npga.errors import InputError
-from npga.files import replacing
+from npga.errors import InputError, nearest
+from npga.files import replacing, write_text
 from npga.networks import version as find_version
 from npga.pages import store_sections
 from npga.steps import Steps
@@ -22,10 +22,10 @@ ProblemPath = Annotated[Path, typer.Argument(help="The problem: TOML, with an .n
 VersionName = Annotated[str | None, typer.Option("--version", help="A version of NPGA, instead of the file's.")]
 Constant = Annotated[float | None, typer.Option("--c", help="The constant c of the version, where it has one.")]
 Lazy = Annotated[bool, typer.Option("--lazy", help="Use W' = (I + W)/2, instead of what the file says.")]
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 StepOption = Annotated[
     str | None, typer.Option("--steps", help="alpha,beta[,gamma[,theta]] instead of the file's, such as 2.0,0.03,1,0.")
 ]
+_COMPARED = "nids,nids:3,extra,npga-i,dcpa,pga"
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +46,13 @@ def register(app: typer.Typer) -> None:
         "npga tune problem.toml --version nids",
         "npga tune problem.toml --all --by rounds",
         "npga tune problem.toml --method theorem --json",
+    )
+    add_command(
+        app,
+        compare,
+        "npga compare problem.toml",
+        "npga compare elastic-net --methods nids,nids:3,extra,pga,dual-exact --draws 5 --out out/comparison",
+        "npga compare problem.toml --methods nids,tracking-admm,dc-admm --json",
     )
 
 
@@ -288,3 +295,73 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def compare(
+    target: Annotated[str, typer.Argument(help="A problem file, or an experiment of the paper such as elastic-net.")],
+    methods: Annotated[str, typer.Option(help="Versions and methods; nids:3 has a Chebyshev polynomial.")] = _COMPARED,
+    draws: Annotated[int, typer.Option(help="Draws of an experiment; seeds of the tuner for a file.", min=1)] = 1,
+    budget: Annotated[int, typer.Option(help="Iterations for tuning each method on each draw.", min=1000)] = 100_000,
+    tol: Annotated[float, typer.Option(help="Relative error that is to be reached for good.")] = 1e-8,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results, tables and figures; an interrupted run goes on.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Tune methods alike, run them, and count iterations, rounds, gradients and numbers sent by the same meters.
+
+    `npga versions` and npga.methods() list what can be compared.
+    """
+    with speaking():
+        import npga
+
+        problem, network = _target(target)
+        entries = [_entry(word.strip()) for word in methods.split(",") if word.strip()]
+        store = None if out is None else out / "comparison.jsonl"
+        found = npga.compare(
+            problem, network, entries, seeds=draws, budget=budget, tol=tol, store=store, progress=not as_json
+        )
+        if as_json:
+            show_json(found.summary())
+        else:
+            typer.echo(found.table)
+        if out is not None:
+            _write_comparison(found, out)
+            typer.echo(f"written to {out}: report.html, comparison.txt, .tex, .html, gap.png, profile.png", err=as_json)
+
+
+def _target(target: str) -> tuple[Any, Any]:
+    from npga.experiments import EXPERIMENTS
+
+    if target in EXPERIMENTS:
+        experiment = EXPERIMENTS[target]()
+
+        def draw(seed: int) -> tuple[Any, Any]:
+            instance = experiment.build(seed)
+            return instance.problem, instance.network
+
+        return draw, None
+    path = Path(target)
+    if not path.exists():
+        raise InputError(f"{target!r} is neither a file nor an experiment; {nearest(target, EXPERIMENTS)}")
+    given = read_problem(path)
+    return given.problem, given.network
+
+
+def _entry(word: str) -> Any:
+    import npga
+
+    name, colon, degree = word.partition(":")
+    if not colon:
+        return name
+    if not degree.isdigit():
+        raise InputError(f"{word!r} arrived; expected a version and a number of rounds, such as nids:3")
+    return npga.version(name, chebyshev=int(degree))
+
+
+def _write_comparison(found: Any, out: Path) -> None:
+    for suffix, text in (("txt", found.table), ("tex", found.to_latex()), ("html", found.to_html())):
+        write_text(out / f"comparison.{suffix}", text + "\n")
+    found.report(out / "report.html")
+    found.plot(out / "gap.png")
+    found.plot(out / "profile.png", kind="profile")
