@@ -23,7 +23,7 @@ from npga.networks._exchange import Chebyshev, Gossip, MatrixSchedule, Polynomia
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
 from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, Version
-from npga.networks._version_table import VersionRow, VersionTable, version, version_rows, versions
+from npga.networks._version_table import Listing, VersionRow, VersionTable, version, version_rows, versions
 
 __all__ = [
     "ChangingNetwork",
@@ -32,6 +32,7 @@ __all__ = [
     "Compressor",
     "Gossip",
     "KernelPolynomials",
+    "Listing",
     "Look",
     "LossyNetwork",
     "Matrices",

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from npga.errors import VersionError, nearest
 from npga.networks._network import is_positive
 from npga.networks._version import Look, Version
 
 Coefficients = Sequence[float]
+R = TypeVar("R")
 ZERO, IDENTITY, W, W_SQUARED = (0.0,), (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)
 GAP = (1.0, -1.0)  # I - W
 GAP_SQUARED = (1.0, -2.0, 1.0)  # (I - W)^2
@@ -268,26 +269,60 @@ def versions(*, presets: bool = True) -> VersionTable:
     return VersionTable([version(name) for name, row in _TABLE.items() if presets or not row.is_preset])
 
 
-class VersionTable(Sequence[Version]):
-    """A sequence of versions that prints as a table."""
+class Listing(Sequence[R]):
+    """A sequence of rows that prints as a table; `to_dicts` gives its columns by name.
 
-    _COLUMNS = ("name", "family", "B^2", "C", "D", "rounds", "reference")
+    Parameters
+    ----------
+    rows
+        The rows.
+    """
 
-    def __init__(self, rows: Sequence[Version]) -> None:
+    _COLUMNS: tuple[str, ...] = ()
+
+    def __init__(self, rows: Sequence[R]) -> None:
         self._rows = tuple(rows)
 
     @overload
-    def __getitem__(self, index: int) -> Version: ...
+    def __getitem__(self, index: int) -> R: ...
     @overload
-    def __getitem__(self, index: slice) -> VersionTable: ...
-    def __getitem__(self, index: int | slice) -> Version | VersionTable:
-        return VersionTable(self._rows[index]) if isinstance(index, slice) else self._rows[index]
+    def __getitem__(self, index: slice) -> Listing[R]: ...
+    def __getitem__(self, index: int | slice) -> R | Listing[R]:
+        return type(self)(self._rows[index]) if isinstance(index, slice) else self._rows[index]
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Version]:
-        return iter(self._rows)
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary per row, ready for pandas.DataFrame or json."""
+        return [{name: getattr(row, name) for name in self._COLUMNS} for row in self._rows]
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [tuple(row.values()) for row in self.to_dicts()]
+
+    def _notes(self) -> list[str]:
+        return []
+
+    def __repr__(self) -> str:
+        lines = [self._COLUMNS, *self._cells()]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
+        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        text.insert(1, "  ".join("-" * w for w in widths))
+        return "\n".join(text + self._notes())
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(cells, "td") for cells in self._cells())
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        return f"<table><thead>{line(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>{notes}"
+
+
+class VersionTable(Listing[Version]):
+    """A sequence of versions that prints as a table."""
+
+    _COLUMNS = ("name", "family", "B^2", "C", "D", "rounds", "reference")
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dictionary per row, ready for pandas.DataFrame or json."""
@@ -314,18 +349,3 @@ class VersionTable(Sequence[Version]):
                 steps = ", ".join(f"{step} = {value:g}" for step, value in row.fixed.items())
                 notes.append(f"{row.name} fixes {steps}")
         return notes
-
-    def __repr__(self) -> str:
-        lines = [self._COLUMNS, *self._cells()]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
-        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        text.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join(text + self._notes())
-
-    def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(cells, "td") for cells in self._cells())
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        return f"<table><thead>{line(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>{notes}"

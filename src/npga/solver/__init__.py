@@ -10,10 +10,9 @@ not know what theory promises. Chapters in reading order:
     obstacles   why a problem has no solution: certificates from differences of iterates
     recursion   NPGA: its state, one iteration, all agents at once
     pga         the centralised method that NPGA is measured against
-    exact       the recursion with exact dual gradients, and PUDA for consensus problems
+    exact       the recursion with exact dual gradients, PUDA for consensus problems, every agent's own problem
     admm        Tracking-ADMM, DC-ADMM and IDC-ADMM
     accelerated iD2A, MiD2A and the optimal method for an equality
-    subproblems every agent's own problem, solved to a tolerance
     agent       one agent without input or output
     result      status, trace and result
     showing     figures, and the sections of a report

@@ -93,15 +93,6 @@ class Id2a(Method[Ascending]):
         pace, rounds = np.array([1.0, np.inf]), self.degree * told
         return Ascending(x0, lam0, zero, self.problem.A.apply(x0), zero, zero, Clam, pace, rounds=rounds)
 
-    def advance(self, state: Ascending, iterations: int) -> Ascending:
-        """The state `iterations` later, or the first one that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(iterations):
-                state = self._iterate(state)
-                if not np.isfinite(state.lam.sum()):
-                    break
-        return state
-
     def _iterate(self, state: Ascending) -> Ascending:
         rho = self.steps.beta
         t, goal = state.pace
@@ -225,15 +216,6 @@ class OptimalAffine(Method[Affine]):
         zx, zy = self.problem.A.adjoint(lam0), self._s * self._W(lam0) if told else zero
         rounds = self._gossip_degree * told
         return Affine(x0, lam0, zero, self.problem.A.apply(x0), zero, x0, zero, zx, zy, rounds=rounds)
-
-    def advance(self, state: Affine, iterations: int) -> Affine:
-        """The state `iterations` later, or the first one that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(iterations):
-                state = self._iterate(state)
-                if not np.isfinite(state.x.sum()):
-                    break
-        return state
 
     def _residual(self, x: Array, y: Array) -> Array:
         """B u - b."""

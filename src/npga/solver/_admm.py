@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from npga.networks import Network
 from npga.problem import Problem
+from npga.solver._exact import Subproblems
 from npga.solver._loop import Iterate, Method
 from npga.solver._result import Work
-from npga.solver._subproblems import Subproblems
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -68,18 +68,6 @@ class _Admm(Method[Tracked]):
         self.problem, self.network = problem, network
         self.steps: Steps = steps
         self._share = problem.h.prox(np.zeros(problem.p, problem.dtype), 1.0) / problem.n
-
-    def advance(self, state: Tracked, iterations: int) -> Tracked:
-        """The state `iterations` later, or the first one that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(iterations):
-                state = self._iterate(state)
-                if not np.isfinite(state.lam.sum()):
-                    break
-        return state
-
-    def _iterate(self, state: Tracked) -> Tracked:
-        raise NotImplementedError
 
     def _next(
         self, state: Tracked, x: Array, Ax: Array, lam: Array, memory: Array, heard: Array, inner: int

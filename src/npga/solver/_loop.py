@@ -86,8 +86,8 @@ S = TypeVar("S", bound=Iterate)
 class Method(ABC, Generic[S]):
     """A method that solves P1 iteration by iteration: a start and a way to advance.
 
-    The loop meters every method alike. A new one states the attributes, writes `start` and `advance`, and gets a row
-    in the table of `npga.solver.methods`.
+    The loop meters every method alike. A new one states the attributes, writes `start` and `_iterate` (or `advance`),
+    and gets a row in the table of `npga.solver.methods`.
 
     Attributes
     ----------
@@ -126,9 +126,18 @@ class Method(ABC, Generic[S]):
     def start(self, x0: Array, lam0: Array) -> S:
         """The state before the first iteration, from x0 of shape (d,) and lam0 of shape (n, p)."""
 
-    @abstractmethod
     def advance(self, state: S, iterations: int) -> S:
         """The state some iterations later, or the first one that is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(iterations):
+                state = self._iterate(state)
+                if not np.isfinite(state.lam.sum()):
+                    break
+        return state
+
+    def _iterate(self, state: S) -> S:
+        """The state one iteration later."""
+        raise NotImplementedError(f"{self.name} has neither _iterate nor an advance of its own")
 
     @property
     def identity(self) -> dict[str, Any]:

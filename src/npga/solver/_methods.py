@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from npga.errors import InputError, nearest
-from npga.networks import Network, Version
+from npga.networks import Listing, Network, Version
 from npga.networks import version as find_version
 from npga.problem import ConsensusProblem, Problem
 from npga.solver._accelerated import Id2a, MultiId2a, OptimalAffine, ascent_steps, needs_smooth_equality
@@ -207,44 +206,13 @@ def methods() -> MethodTable:
     return MethodTable(tuple(METHODS.values()))
 
 
-class MethodTable(Sequence[MethodRow]):
+class MethodTable(Listing[MethodRow]):
     """A sequence of methods that prints as a table."""
 
     _COLUMNS = ("name", "solves", "rounds", "vectors", "inside", "reference")
 
-    def __init__(self, rows: Sequence[MethodRow]) -> None:
-        self._rows = tuple(rows)
-
-    @overload
-    def __getitem__(self, index: int) -> MethodRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> MethodTable: ...
-    def __getitem__(self, index: int | slice) -> MethodRow | MethodTable:
-        return MethodTable(self._rows[index]) if isinstance(index, slice) else self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[MethodRow]:
-        return iter(self._rows)
-
-    def to_dicts(self) -> list[dict[str, str]]:
-        """One dictionary per row, ready for pandas.DataFrame or json."""
-        return [{name: getattr(row, name) for name in self._COLUMNS} for row in self._rows]
-
-    def __repr__(self) -> str:
-        lines = [self._COLUMNS, *(tuple(row.values()) for row in self.to_dicts())]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
-        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        absent = [f"Absent: {why}." for why in ABSENT.values()]
-        return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:], *absent])
-
-    def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(tuple(row.values()), "td") for row in self.to_dicts())
-        return f"<table><thead>{line(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>"
+    def _notes(self) -> list[str]:
+        return [f"Absent: {why}." for why in ABSENT.values()]
 
 
 def build(

@@ -55,15 +55,6 @@ class Pga(Method[Iterate]):
         lam = lam0.mean(axis=0, keepdims=True)
         return Iterate(x0, lam, np.zeros_like(lam), self.problem.A.apply(x0))
 
-    def advance(self, state: Iterate, iterations: int) -> Iterate:
-        """The state `iterations` later, or the first one that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(iterations):
-                state = self._iterate(state)
-                if not np.isfinite(state.lam.sum()):
-                    break
-        return state
-
     def _iterate(self, state: Iterate) -> Iterate:
         problem = self.problem
         alpha, beta, theta = self._alpha, self.steps.beta, self.steps.theta

@@ -196,18 +196,10 @@ class Npga(Method[State]):
         lam = self.problem.dual(earlier.lam, "start.lam")
         return self.start(x, lam, old.memory(earlier.state))
 
-    def advance(self, state: State, iterations: int) -> State:
-        """The state `iterations` later, or the first one that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(iterations):
-                local = partial(primal, self.problem, self._alpha, state)
-                state = self._ready(state)
-                state = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
-                if self.exchange.copies:
-                    state = replace(state, copies=self.exchange.copies)
-                if not np.isfinite(state.lam.sum()):
-                    break
-        return state
+    def _iterate(self, state: State) -> State:
+        local = partial(primal, self.problem, self._alpha, state)
+        state = drive(iterate(self.problem, self.steps, self.schedule, self._ready(state), local), self.exchange)
+        return replace(state, copies=self.exchange.copies) if self.exchange.copies else state
 
     def _ready(self, state: State) -> State:
         """Tell the exchange where the run stands, and make products again that belong to another graph."""
