@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -66,6 +67,15 @@ def private_imports(tree: ast.AST) -> set[str]:
 def test_rooms_import_public_names_of_each_other(path):
     private = private_imports(ast.parse(path.read_text()))
     assert {name for name in private if name.split(".")[0] != room_of(path)} == set()
+
+
+def test_tests_import_public_names_wherever_there_is_one():
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and re.fullmatch(r"npga\.[a-z]+\._\w+", node.module or ""):
+                room = importlib.import_module(node.module.rpartition(".")[0])
+                public = {alias.name for alias in node.names} & set(room.__all__)
+                assert not public, f"{path.name} imports {public} from {node.module}; import them from {room.__name__}"
 
 
 def test_no_stem_stands_for_two_files():

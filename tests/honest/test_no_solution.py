@@ -7,7 +7,7 @@ import pytest
 
 import npga
 from npga import functions as fn
-from npga.solver._obstacles import find_obstacle
+from npga.solver import find_obstacle
 
 STATUS = npga.Status
 RING = npga.Network.ring(4)
