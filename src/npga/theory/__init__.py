@@ -4,26 +4,22 @@ The room owns every statement about convergence; it reads problems, networks and
 reading order:
 
     _certify              the call: which theorem covers a set-up, and what would have to change
-    _best_steps           every theorem at given steps, or at the steps that minimise its rate
-    _coverage             what one theorem says of one set-up and its steps
+    _coverage             every theorem at given steps, or at the steps that minimise its rate
     _theorems             one record for each theorem, with its formulas
     _smallest_eigenvalue  the np x np eigenvalue behind the rates of Theorems 1 to 3, or a proved lower bound
     _assumptions          one predicate for each numbered assumption
     _problem_facts        curvature, rank, saddle point
     _network_facts        spectra of B^2, C and D
+    _certificate          what a theorem says, what all of them say, and how it is shown
     _instance             a proof for one A, one W and the steps at hand, or a member of the class that is unstable
-    _matrix_inequality    its matrix P, and the check of it with a bound on rounding
+    _matrix_inequality    its matrix P, the check of it with a bound on rounding, the best rate
     _multipliers          the quadratic forms in it, and their weights from frequencies
-    _members              linear members of the class, which refute steps and bound rates from below
     _feedback             the set-up as a linear system in feedback with what is not affine
-    _suggestions          changes that bring a set-up under a theorem
-    _certificate          the result, and how it is shown
 """
 
 from npga.theory._assumptions import Assumption
-from npga.theory._certificate import Certificate
+from npga.theory._certificate import Certificate, Coverage
 from npga.theory._certify import StepSizes, certify
-from npga.theory._coverage import Coverage
 from npga.theory._feedback import states
 from npga.theory._instance import STATES, InstanceCertificate, certify_instance, sketch_rate
 from npga.theory._theorems import Theorem

@@ -1,4 +1,4 @@
-"""The certificate: what was checked and what follows, as an object, text, rich tables, HTML and LaTeX."""
+"""What one theorem says of a set-up, and the certificate of all: an object, text, rich tables, HTML and LaTeX."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from npga.pages import Section, table_section, text_section
 from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
-from npga.theory._coverage import Coverage, finite, steps_dict
 from npga.theory._feedback import setting, states
-from npga.theory._instance import STATES, InstanceCertificate, certify_instance
-from npga.theory._members import linearised_rate
+from npga.theory._instance import STATES, InstanceCertificate, certify_instance, linearised_rate
+from npga.theory._theorems import Theorem
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -33,8 +32,100 @@ _ASSUMPTIONS = ("", "assumption", "state", "margin", "reason")
 _THEOREMS = ("theorem", "applies", "standing", "alpha <", "beta <=", "gamma <", "1 - delta", "iterations", "reason")
 # States up to which a verdict does not wait to be asked for the instance.
 _QUICK = 40
+_NO_STEPS = {"alpha": 0.0, "beta": 0.0, "gamma": 0.0}
 _WIDTH = 70  # of a reason, in characters
 Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Whether a theorem covers the set-up, with which bounds and which rate.
+
+    Attributes
+    ----------
+    theorem
+        The theorem: its number `key`, the assumptions that it `needs`, its formulas.
+    applies
+        True, False, or None when an assumption cannot be told.
+    standing
+        Whose proof it is: "paper", or "ours: proof in docs/theory".
+    bounds
+        Upper bounds on alpha (not attained), beta (attained) and gamma (not attained), at the theta and, where they
+        depend on them, at the alpha and beta of `steps`. All 0 when no step is allowed. Where each agent has an alpha
+        of its own, the bound on alpha is one for each agent too: theirs, scaled together.
+    gap
+        1 - delta, without cancellation; nan unless the theorem applies.
+    constant
+        The number K with |x_k - x*| <= K delta^(k/2) |xi_0|, where xi_0 is the error of the start in the norm
+        |xi|^2 = |x - x*|^2 + (alpha/beta) |lam - lam*|^2 + (alpha/(beta gamma)) |y - y*|^2, z = B y.
+    exact
+        Whether eigenvalues are exact; otherwise they are bounds, on the side that makes the promise weaker.
+    steps
+        The steps examined; None if there are none inside the bounds.
+    reason
+        A sentence.
+    """
+
+    theorem: Theorem
+    applies: bool | None
+    standing: str
+    bounds: dict[str, Any] = field(default_factory=lambda: dict(_NO_STEPS))
+    gap: float = math.nan
+    constant: float = math.nan
+    exact: bool = True
+    steps: Steps | None = None
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        """Number of the theorem."""
+        return self.theorem.key
+
+    @property
+    def rate(self) -> float:
+        """The number delta with |x_k - x*|^2 = O(delta^k); nan unless the theorem applies."""
+        return 1.0 - self.gap
+
+    def iterations(self, accuracy: float) -> int:
+        """Iterations after which |x_k - x*| <= accuracy |xi_0| is sure: the least k with K delta^(k/2) <= accuracy.
+
+        `constant` says what K and xi_0 are.
+        """
+        if not 0.0 < accuracy < 1.0:
+            raise InputError(f"accuracy = {accuracy!r} arrived; expected a factor between 0 and 1, such as 1e-6")
+        if not self.applies:
+            raise InputError(f"Theorem {self.key} does not apply, so it predicts nothing: {self.reason}")
+        if self.gap >= 1.0:
+            return 1
+        return max(math.ceil(2.0 * math.log(accuracy / self.constant) / math.log1p(-self.gap)), 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and text; None for what is not a finite number."""
+        return {
+            "applies": self.applies,
+            "standing": self.standing,
+            "needs": list(self.theorem.needs),
+            "bounds": {name: finite(value) for name, value in self.bounds.items()},
+            "rate": finite(self.rate),
+            "gap": finite(self.gap),
+            "constant": finite(self.constant),
+            "exact": self.exact,
+            "iterations_to_1e-6": self.iterations(1e-6) if self.applies else None,
+            "steps": None if self.steps is None else steps_dict(self.steps),
+            "reason": self.reason,
+        }
+
+
+def finite(value: Any) -> Any:
+    """The number, or None if it is infinite or undefined: JSON has no word for these. A list for several."""
+    if isinstance(value, tuple):
+        return [finite(entry) for entry in value]
+    return value if math.isfinite(value) else None
+
+
+def steps_dict(steps: Steps) -> dict[str, Any]:
+    """The four steps by name; a list where each agent has an alpha of its own."""
+    return {"alpha": finite(steps.alpha), "beta": steps.beta, "gamma": steps.gamma, "theta": steps.theta}
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,26 +243,60 @@ class Certificate:
         said = [self.verdict, _steps_line(self), *(f"What would help: {line}" for line in self.suggestions)]
         if "instance" in self.__dict__:  # only if it was asked for before: it takes its time
             said.append(f"This instance: {self.instance.standing}. {self.instance.reason}")
+        assumptions, theorems = _tables(self)
         return [
             text_section("Certificate", *said),
-            table_section("Theorems", _THEOREMS, _theorem_rows(self)),
-            table_section("Assumptions", _ASSUMPTIONS, _assumption_rows(self)),
+            table_section("Theorems", *theorems),
+            table_section("Assumptions", *assumptions),
         ]
 
     def __str__(self) -> str:
-        return _text(self)
+        parts = [self.verdict, _steps_line(self), ""]
+        for header, rows in _tables(self):
+            parts += [*_aligned(header, rows), ""]
+        parts[-1] = (
+            "iterations: until |x - x*| is at most 1e-6 times the error of the start, constant included (docs/theory)"
+        )
+        return "\n".join([*parts, *(f"what would help: {suggestion}" for suggestion in self.suggestions)])
 
     def __repr__(self) -> str:
         return f"Certificate({self._theorem_words()!r})"
 
     def __rich__(self) -> Group:
-        return _rich_tables(self)
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        colours = {"holds": "green", "yes": "green", "fails": "red", "no": "red", "unknown": "yellow"}
+        shown: list[Text | Table] = [Text(self.verdict, style="bold"), Text(_steps_line(self))]
+        for header, rows in _tables(self):
+            table = Table(*header)
+            for row in rows:
+                table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+            shown.append(table)
+        return Group(*shown, *(Text(f"what would help: {suggestion}") for suggestion in self.suggestions))
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escaping.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        parts = [f"<p><b>{escaping.escape(self.verdict)}</b></p><p>{escaping.escape(_steps_line(self))}</p>"]
+        for header, rows in _tables(self):
+            body = "".join(line(row, "td") for row in rows)
+            parts.append(f"<table><thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>")
+        return "".join([*parts, *(f"<p>What would help: {escaping.escape(s)}</p>" for s in self.suggestions)])
 
     def _repr_latex_(self) -> str:
-        return _latex(self)
+        """A LaTeX array of the theorems: bounds on the steps and rate, for papers and notebooks."""
+        lines = [
+            r"$$\begin{array}{llllll}",
+            r"\text{theorem} & \text{applies} & \alpha < & \beta \le & \gamma < & 1 - \delta \\ \hline",
+        ]
+        for t in self.theorems.values():
+            cells = [rf"\text{{{t.key}}}", rf"\text{{{_APPLIES[t.applies]}}}"]
+            cells += [_tex(t.bounds[name]) for name in ("alpha", "beta", "gamma")] + [_tex(t.gap)]
+            lines.append(" & ".join(cells) + r" \\")
+        return "\n".join([*lines, r"\end{array}$$"])
 
 
 def _instance_words(certificate: Certificate) -> list[str]:
@@ -211,16 +336,12 @@ def _refusal(certificate: Certificate) -> str:
     )
 
 
-def _assumption_rows(certificate: Certificate) -> list[Row]:
-    """One row for each assumption."""
-    return [
+def _tables(certificate: Certificate) -> tuple[tuple[Row, list[Row]], tuple[Row, list[Row]]]:
+    """Header and rows of the assumptions and of the theorems."""
+    assumptions = [
         (a.key, a.statement, _WORDS[a.holds], _number(a.margin), a.reason) for a in certificate.assumptions.values()
     ]
-
-
-def _theorem_rows(certificate: Certificate) -> list[Row]:
-    """One row for each theorem."""
-    return [
+    theorems = [
         (
             t.key,
             _APPLIES[t.applies],
@@ -232,6 +353,7 @@ def _theorem_rows(certificate: Certificate) -> list[Row]:
         )
         for t in certificate.theorems.values()
     ]
+    return (_ASSUMPTIONS, list(assumptions)), (_THEOREMS, list(theorems))
 
 
 def _steps_line(certificate: Certificate) -> str:
@@ -242,67 +364,6 @@ def _steps_line(certificate: Certificate) -> str:
     # All digits: a bound that is attained must not be passed when the numbers are typed in again.
     numbers = ", ".join(f"{name} = {value!r}" for name, value in steps_dict(certificate.steps).items())
     return f"steps ({origin}): {numbers}"
-
-
-def _text(certificate: Certificate) -> str:
-    """Plain text, for ``print``."""
-    parts = [
-        certificate.verdict,
-        _steps_line(certificate),
-        "",
-        *_table(_ASSUMPTIONS, _assumption_rows(certificate)),
-        "",
-    ]
-    parts += _table(_THEOREMS, _theorem_rows(certificate))
-    parts.append(
-        "iterations: until |x - x*| is at most 1e-6 times the error of the start, constant included (docs/theory)"
-    )
-    parts += [f"what would help: {suggestion}" for suggestion in certificate.suggestions]
-    return "\n".join(parts)
-
-
-def _rich_tables(certificate: Certificate) -> Group:
-    """Two tables for the terminal; rich calls this, so it is installed."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    colours = {"holds": "green", "yes": "green", "fails": "red", "no": "red", "unknown": "yellow"}
-    tables: list[Text | Table] = [Text(certificate.verdict, style="bold"), Text(_steps_line(certificate))]
-    for header, rows in ((_ASSUMPTIONS, _assumption_rows(certificate)), (_THEOREMS, _theorem_rows(certificate))):
-        table = Table(*header)
-        for row in rows:
-            table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
-        tables.append(table)
-    tables += [Text(f"what would help: {suggestion}") for suggestion in certificate.suggestions]
-    return Group(*tables)
-
-
-def _html(certificate: Certificate) -> str:
-    """Two HTML tables, for notebooks."""
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escaping.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    parts = [f"<p><b>{escaping.escape(certificate.verdict)}</b></p><p>{escaping.escape(_steps_line(certificate))}</p>"]
-    for header, rows in ((_ASSUMPTIONS, _assumption_rows(certificate)), (_THEOREMS, _theorem_rows(certificate))):
-        body = "".join(line(row, "td") for row in rows)
-        parts.append(f"<table><thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>")
-    parts += [f"<p>What would help: {escaping.escape(s)}</p>" for s in certificate.suggestions]
-    return "".join(parts)
-
-
-def _latex(certificate: Certificate) -> str:
-    """A LaTeX array of the theorems: bounds on the steps and rate, for papers and notebooks."""
-    lines = [
-        r"$$\begin{array}{llllll}",
-        r"\text{theorem} & \text{applies} & \alpha < & \beta \le & \gamma < & 1 - \delta \\ \hline",
-    ]
-    for t in certificate.theorems.values():
-        cells = [rf"\text{{{t.key}}}", rf"\text{{{_APPLIES[t.applies]}}}"]
-        cells += [_tex(t.bounds[name]) for name in ("alpha", "beta", "gamma")] + [_tex(t.gap)]
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\end{array}$$"])
 
 
 def _number(value: Any) -> str:
@@ -322,7 +383,7 @@ def _tex(value: Any) -> str:
     return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
 
-def _table(header: Row, rows: list[Row]) -> list[str]:
+def _aligned(header: Row, rows: list[Row]) -> list[str]:
     """Aligned columns, the last one wrapped."""
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header) - 1)]
     lines = []

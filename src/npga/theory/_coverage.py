@@ -1,113 +1,47 @@
-"""What one theorem says of one set-up: whether it covers given steps, with which bounds and which rate."""
+"""What every theorem says of a set-up: at given steps, or at the steps inside its bounds that minimise its rate.
+
+Minimising delta over (alpha, beta, gamma, theta) is maximising the smallest of the three gaps. The gaps of every
+theorem are monotone in all steps but alpha, so the four variables become one:
+
+* theta: every bound and every gap gets worse as theta grows, so theta = 0 unless the version prescribes it.
+* beta: the dual gap grows with beta (phi and psi are smallest eigenvalues of matrices that grow with beta, and so
+  does q) and the primal gap does not contain it, so beta takes its bound. When the matrices contain beta (DLM),
+  phi, psi, s and u are all proportional to beta for fixed alpha, and only the product gamma beta matters otherwise.
+* for a wanted gap r, gamma must be at least r/u; the dual gap does not grow with gamma, so gamma = r/u is best, or the
+  largest gamma that costs nothing, if that is larger.
+* the primal gap is concave in alpha and the dual gap grows with alpha, so the best alpha for a wanted r is the
+  largest at which the primal gap is still r.
+* in 1+ and 3+ a larger beta makes A A^T heavier and C' = 2 C - f C^2 lighter. f is convex in beta, so the smallest
+  eigenvalue of their sum is concave in beta, and its maximum, where it comes before the bound, is found by a search.
+
+What is left is the largest r with dual gap(alpha(r), beta, gamma(r)) >= r. The left side falls and the right side
+grows with r: one root, found by Brent's method. Bounds that are not attained are approached to 1e-9. Nothing here has
+units: scaling A, x, lam or the costs scales the steps and leaves the rate as it is.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from npga.errors import InputError
+from scipy.optimize import brentq, minimize_scalar
+
 from npga.networks import Network, Version
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption, check_assumptions
+from npga.theory._certificate import Coverage
 from npga.theory._network_facts import MatrixFacts, matrix_facts
 from npga.theory._problem_facts import ProblemFacts
 from npga.theory._smallest_eigenvalue import Constants, Eigenvalue, Joined
-from npga.theory._theorems import Gaps, Theorem
+from npga.theory._theorems import THEOREMS, Gaps, Theorem
 
-_NO_STEPS = {"alpha": 0.0, "beta": 0.0, "gamma": 0.0}
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Whether a theorem covers the set-up, with which bounds and which rate.
-
-    Attributes
-    ----------
-    theorem
-        The theorem: its number `key`, the assumptions that it `needs`, its formulas.
-    applies
-        True, False, or None when an assumption cannot be told.
-    standing
-        Whose proof it is: "paper", or "ours: proof in docs/theory".
-    bounds
-        Upper bounds on alpha (not attained), beta (attained) and gamma (not attained), at the theta and, where they
-        depend on them, at the alpha and beta of `steps`. All 0 when no step is allowed. Where each agent has an alpha
-        of its own, the bound on alpha is one for each agent too: theirs, scaled together.
-    gap
-        1 - delta, without cancellation; nan unless the theorem applies.
-    constant
-        The number K with |x_k - x*| <= K delta^(k/2) |xi_0|, where xi_0 is the error of the start in the norm
-        |xi|^2 = |x - x*|^2 + (alpha/beta) |lam - lam*|^2 + (alpha/(beta gamma)) |y - y*|^2, z = B y.
-    exact
-        Whether eigenvalues are exact; otherwise they are bounds, on the side that makes the promise weaker.
-    steps
-        The steps examined; None if there are none inside the bounds.
-    reason
-        A sentence.
-    """
-
-    theorem: Theorem
-    applies: bool | None
-    standing: str
-    bounds: dict[str, Any] = field(default_factory=lambda: dict(_NO_STEPS))
-    gap: float = math.nan
-    constant: float = math.nan
-    exact: bool = True
-    steps: Steps | None = None
-    reason: str = ""
-
-    @property
-    def key(self) -> str:
-        """Number of the theorem."""
-        return self.theorem.key
-
-    @property
-    def rate(self) -> float:
-        """The number delta with |x_k - x*|^2 = O(delta^k); nan unless the theorem applies."""
-        return 1.0 - self.gap
-
-    def iterations(self, accuracy: float) -> int:
-        """Iterations after which |x_k - x*| <= accuracy |xi_0| is sure: the least k with K delta^(k/2) <= accuracy.
-
-        `constant` says what K and xi_0 are.
-        """
-        if not 0.0 < accuracy < 1.0:
-            raise InputError(f"accuracy = {accuracy!r} arrived; expected a factor between 0 and 1, such as 1e-6")
-        if not self.applies:
-            raise InputError(f"Theorem {self.key} does not apply, so it predicts nothing: {self.reason}")
-        if self.gap >= 1.0:
-            return 1
-        return max(math.ceil(2.0 * math.log(accuracy / self.constant) / math.log1p(-self.gap)), 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and text; None for what is not a finite number."""
-        return {
-            "applies": self.applies,
-            "standing": self.standing,
-            "needs": list(self.theorem.needs),
-            "bounds": {name: finite(value) for name, value in self.bounds.items()},
-            "rate": finite(self.rate),
-            "gap": finite(self.gap),
-            "constant": finite(self.constant),
-            "exact": self.exact,
-            "iterations_to_1e-6": self.iterations(1e-6) if self.applies else None,
-            "steps": None if self.steps is None else steps_dict(self.steps),
-            "reason": self.reason,
-        }
-
-
-def finite(value: Any) -> Any:
-    """The number, or None if it is infinite or undefined: JSON has no word for these. A list for several."""
-    if isinstance(value, tuple):
-        return [finite(entry) for entry in value]
-    return value if math.isfinite(value) else None
-
-
-def steps_dict(steps: Steps) -> dict[str, Any]:
-    """The four steps by name; a list where each agent has an alpha of its own."""
-    return {"alpha": finite(steps.alpha), "beta": steps.beta, "gamma": steps.gamma, "theta": steps.theta}
+_INSIDE = 1.0 - 1e-9
+_NOTHING = -700.0  # stands for log 0
+_SEARCHED = 200  # largest np at which the matrix is decomposed for all steps that are tried
+_SMALLEST = 1e-30  # gaps below this fraction of what the primal and consensus terms allow are taken for none
 
 
 @dataclass(frozen=True)
@@ -253,3 +187,207 @@ def _what_limits(gaps: Gaps) -> str:
         gaps.consensus: "the consensus term: the network and gamma",
     }[gaps.least]
     return f"all assumptions hold and the steps are inside the bounds; the rate is set by {name}"
+
+
+# ------------------------------------------------------------------ best steps
+
+
+def coverages(setup: Setup, steps: Steps | None) -> dict[str, Coverage]:
+    """Every theorem at the given steps, or each at its own best ones."""
+    found = {}
+    for key, theorem in THEOREMS.items():
+        tried = best_steps(setup, theorem) if steps is None else steps
+        if tried is not None:
+            found[key] = setup.covered_by(theorem, tried)
+            continue
+        # No steps are inside the bounds: say why, at steps that spoil nothing by themselves.
+        fixed = setup.version.fixed
+        alpha, theta = fixed.get("alpha", _harmless_alpha(setup)), fixed.get("theta", 0.0)
+        bound = setup.beta_bound(theorem, alpha, theta)
+        beta = fixed.get("beta", bound / 2.0 if 0.0 < bound < math.inf else setup.typical_beta())
+        probe = Steps(alpha=alpha, beta=beta, gamma=fixed.get("gamma", _harmless_gamma(setup)), theta=theta)
+        coverage = setup.covered_by(theorem, probe)
+        found[key] = coverage if coverage.applies else replace(coverage, steps=None)
+    return found
+
+
+def best_of(found: dict[str, Coverage]) -> Coverage | None:
+    """The theorem with the best rate; among equals, up to rounding, the first."""
+    covering = [coverage for coverage in found.values() if coverage.applies]
+    most = max((coverage.gap for coverage in covering), default=0.0)
+    return next((coverage for coverage in covering if coverage.gap >= _INSIDE * most), None)
+
+
+def _harmless_alpha(setup: Setup) -> float:
+    """An alpha inside every theorem's bound where there is one."""
+    if not setup.quantitative:
+        return 1.0
+    theta = setup.version.fixed.get("theta", 0.0)
+    return 0.5 * min(theorem.alpha_bound(setup.problem, theta) for theorem in THEOREMS.values())
+
+
+def _harmless_gamma(setup: Setup) -> float:
+    """A gamma so small that it breaks no bound where there is one."""
+    facts = setup.at(setup.typical_beta()).facts
+    return 1e-12 / facts.sigma_B2 if facts is not None and facts.sigma_B2 > 0.0 else 1e-12
+
+
+def best_steps(setup: Setup, theorem: Theorem) -> Steps | None:
+    """Steps that minimise the theorem's rate, or None when it allows none.
+
+    Parameters
+    ----------
+    setup
+        Problem, network and version; steps that the version prescribes are kept.
+    theorem
+        What bounds them.
+    """
+    theta = setup.version.fixed.get("theta", 0.0)
+    if not setup.quantitative or theta > theorem.largest_theta:
+        return None
+    path = _Path(setup, theorem, theta)
+    beta = path.largest_beta(_harmless_alpha(setup))
+    assumptions = setup.at(beta).assumptions if beta > 0.0 else {}
+    if setup.at(1.0).facts is None or not all(assumptions.get(key, _MISSING).holds for key in theorem.needs):
+        return None
+    found = _optimum(path)
+    return found if found is not None and setup.covered_by(theorem, found).applies else None
+
+
+_MISSING = Assumption("", "", None, 0.0, "")
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The best steps for a wanted gap r, as functions of r; beta may be given."""
+
+    setup: Setup
+    theorem: Theorem
+    theta: float
+    beta: float | None = None
+
+    @property
+    def _fixed(self) -> Mapping[str, float]:
+        return self.setup.version.fixed
+
+    def _constants(self, beta: float) -> Constants:
+        constants = self.setup.at(beta).constants
+        assert constants is not None  # asked before
+        return constants
+
+    @cached_property
+    def primal(self) -> tuple[Callable[[float], float], float]:
+        """The largest alpha for a wanted gap, and the largest gap that the primal term allows."""
+        return _alpha(self.theorem, self.setup.problem, self.theta, self._fixed.get("alpha"))
+
+    def steps(self, r: float) -> Steps:
+        """The largest alpha and the smallest gamma whose gaps are r, and the best beta for them."""
+        alpha = self.primal[0](r)
+        most = self.largest_beta(alpha)
+        beta = self._best_beta(alpha, r, most) if self.beta is None else min(self.beta, most)
+        return Steps(alpha=alpha, beta=beta, gamma=self._gamma(r, beta), theta=self.theta)
+
+    def _gamma(self, r: float, beta: float) -> float:
+        constants = self._constants(beta)
+        u = constants.facts.least_B2
+        free = self.theorem.free_gamma(constants)
+        return self._fixed.get("gamma", 1.0 if math.isinf(u) else max(r / u, _INSIDE * free))
+
+    def largest_beta(self, alpha: float) -> float:
+        """The bound on beta, short of C = I where C contains beta; as good as infinite where A = 0."""
+        if "beta" in self._fixed:
+            return self._fixed["beta"]
+        bound = self.setup.beta_bound(self.theorem, alpha, self.theta)
+        facts = self.setup.at(1.0).facts
+        if self.setup.version.times_beta and facts is not None:
+            bound *= _INSIDE
+        if bound < math.inf:
+            return bound
+        l_h = self.setup.problem.h_L
+        return 1e6 * self.setup.problem.n * l_h if 0.0 < l_h < math.inf else 1.0
+
+    @cached_property
+    def trades(self) -> bool:
+        """Whether a smaller beta may contract more."""
+        facts = self.setup.at(1.0).facts
+        return self.theorem.beta_trades and "beta" not in self._fixed and facts is not None and not facts.C_is_zero
+
+    def _best_beta(self, alpha: float, r: float, most: float) -> float:
+        if not self.trades:
+            return most
+
+        def loss(log_beta: float) -> float:
+            beta = math.exp(log_beta)
+            tried = Steps(alpha=alpha, beta=beta, gamma=self._gamma(r, beta), theta=self.theta)
+            return -self.theorem.contraction(self._constants(beta), tried).value
+
+        top = math.log(most)
+        found = minimize_scalar(loss, bounds=(top + _NOTHING / 20.0, top), method="bounded", options={"xatol": 1e-7})
+        return most if loss(top) <= found.fun else math.exp(found.x)
+
+    def excess(self, log_r: float) -> float:
+        """Positive where the dual gap exceeds r, and nearly linear: both sides are nearly powers of r.
+
+        (c - paid)/(1 - paid) >= r is c >= r + paid (1 - r).
+        """
+        r = math.exp(log_r)
+        tried = self.steps(r)
+        constants = self._constants(tried.beta)
+        contraction = self.theorem.contraction(constants, tried).value
+        paid = self.theorem.norm_change(constants, tried.gamma)
+        reached = tried.gamma * constants.facts.least_B2 >= _INSIDE * r
+        return (
+            math.log(contraction / (r + paid * (1.0 - r))) if reached and paid < 1.0 and contraction > 0.0 else _NOTHING
+        )
+
+
+def _optimum(path: _Path) -> Steps | None:
+    """The steps with the largest gap, or None when no steps have a positive one.
+
+    In large set-ups what the quick bound on the eigenvalue promises comes first: it chooses beta where that is to be
+    chosen, and its gap is a lower bound on the true one, within a factor of ten or so.
+    """
+    most = path.primal[1]
+    if not most > 0.0:
+        return None
+    low = most * _SMALLEST
+    if path.setup.decompose and path.setup.problem.n * path.setup.problem.p > _SEARCHED:
+        quick = replace(path, setup=path.setup.quick)
+        found = _largest_gap(quick, low)
+        if found is not None:
+            low = found * (1.0 - 1e-6)
+            path = replace(path, beta=quick.steps(found).beta) if path.trades else path
+    gap = _largest_gap(path, low)
+    return None if gap is None else path.steps(gap)
+
+
+def _largest_gap(path: _Path, low: float) -> float | None:
+    """The largest r that all three gaps reach, or None when there is none above `low`."""
+    most = path.primal[1]
+    if path.excess(math.log(most)) >= 0.0:
+        return most
+    if path.excess(math.log(low)) <= 0.0:
+        return None
+    return math.exp(brentq(path.excess, math.log(low), math.log(most), xtol=1e-10) - 1e-9)
+
+
+def _alpha(
+    theorem: Theorem, problem: ProblemFacts, theta: float, fixed: float | None
+) -> tuple[Callable[[float], float], float]:
+    """The largest alpha whose primal gap is r, as a function of r, and the largest r that there is.
+
+    The primal gap is alpha (mu - a alpha).
+    """
+    if fixed is not None:
+        return lambda _: fixed, theorem.primal_gap(problem, fixed, theta)
+    mu = problem.mu
+    a = theorem.alpha_cost(problem, theta)
+    cap = _INSIDE * theorem.alpha_bound(problem, theta)
+    peak = min(cap, mu / (2.0 * a)) if a > 0.0 else cap
+
+    def alpha(r: float) -> float:
+        if a == 0.0:
+            return cap
+        return max(min(cap, (mu + math.sqrt(max(mu * mu - 4.0 * a * r, 0.0))) / (2.0 * a)), peak)
+
+    return alpha, theorem.primal_gap(problem, peak, theta)

@@ -14,27 +14,25 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
+from npga import functions as fn
 from npga.networks import Network, Version
-from npga.problem import Problem
+from npga.problem import Agent, Problem
 from npga.steps import Steps
-from npga.theory._feedback import Curvature, Setting, setting, states
-from npga.theory._matrix_inequality import constant, holds, is_positive, riccati, supply
-from npga.theory._members import example_of, extremes, flips, words_for
-from npga.theory._multipliers import Multiplier, MultiplierSearch, slow_values
+from npga.theory._feedback import Channel, Curvature, Setting, setting, square, states
+from npga.theory._matrix_inequality import Proof, RateSearch, holds, is_positive
+from npga.theory._multipliers import Multiplier, slow_values
 
 Array = NDArray[Any]
 
 STATES = 1500
-# Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
-_PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
-# By how much (*) is to hold while the rate is searched, and at the end: the more, the better the constant.
-_MARGINS, _BETTER = (1e-5, 1e-8), (1e-2, 1e-3, 1e-4)
 # A radius closer to one than this is one.
 _ONE = 1e-9
 # Slopes that are tried as a curvature of h*, relative to what the prox adds to it.
@@ -133,8 +131,8 @@ def certify_instance(
     obstacle = _obstacle(at)
     if obstacle:
         return InstanceCertificate("unknown", obstacle, size=size)
-    found = InstanceSearch(at)
-    radius, worst = found.slowest()
+    found = RateSearch(at)
+    radius, worst = slowest(at, found.radius)
     blank = InstanceCertificate("unknown", "", radius=radius, size=size, _of=(problem, network, version, steps))
     if radius > 1.0 + _ONE:
         return _refuted(blank, at, worst)
@@ -144,7 +142,7 @@ def certify_instance(
     proof = found.best_rate(radius)
     if proof is not None:
         return _proved(blank, proof)
-    radius, worst = found.unstable(radius, worst)
+    radius, worst = unstable(at, radius, worst)
     if radius > 1.0 + _ONE:
         return _refuted(replace(blank, radius=radius), at, worst)
     if found.on_grid is not None:
@@ -167,17 +165,14 @@ def sketch_rate(problem: Problem, network: Network, version: Version, steps: Ste
     at = setting(problem, network, version, steps)
     if _obstacle(at):
         return math.inf
-    found = InstanceSearch(at, frequencies=_FEW)
-    radius = found.multipliers.radius
+    found = RateSearch(at, frequencies=_FEW)
+    radius = found.radius
     if radius < min(cutoff, 1.0):
-        radius = found.slowest(_ENDS)[0]
+        radius = slowest(at, radius, _ENDS)[0]
     if radius >= min(cutoff, 1.0 - _ONE):
         return radius if radius < 1.0 - _ONE else 1.0 + radius
-    for part in _PARTS:
-        rho = 1.0 - part * (1.0 - radius)
-        if found.multipliers.at_rate(rho, _SWEEPS) is not None:
-            return rho
-    return 1.0 + radius
+    rate = found.on_few_frequencies(radius, _SWEEPS)
+    return 1.0 + radius if rate is None else rate
 
 
 def _obstacle(at: Setting) -> str:
@@ -187,101 +182,6 @@ def _obstacle(at: Setting) -> str:
     if at.n > 1 and np.linalg.eigvalsh(at.E.T @ at.B2 @ at.E)[0] <= 1e-12 * np.abs(at.B2).max():
         return "B^2 is not positive off the consensus direction, so that z = B y has directions which never move"
     return ""
-
-
-# ------------------------------------------------------------------ the search
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What was found: rate, weights of the multipliers, P and the constant."""
-
-    rate: float
-    weights: tuple[tuple[Multiplier, float], ...]
-    P: tuple[Array, ...]
-    constant: float
-
-
-class InstanceSearch:
-    """The search for the best rate that can be proved, and for the slowest member of the class.
-
-    Parameters
-    ----------
-    at
-        The set-up.
-    frequencies
-        How many are looked at, apart from resonances.
-    """
-
-    def __init__(self, at: Setting, frequencies: int | None = None) -> None:
-        self.at = at
-        self.multipliers = MultiplierSearch(at) if frequencies is None else MultiplierSearch(at, frequencies)
-        self.on_grid: float | None = None
-
-    def slowest(self, slopes: tuple[float, ...] = _SLOPES) -> tuple[float, Curvature]:
-        """Largest radius among the linear iterations in which each kind of function has its least or most curvature."""
-        best = (self.multipliers.radius, self.at.least)
-        for curvature in extremes(self.at, slopes):
-            radius = self._radius(curvature)
-            if radius > best[0]:
-                best = (radius, curvature)
-        return best
-
-    def unstable(self, radius: float, curvature: Curvature) -> tuple[float, Curvature]:
-        """Change the curvature of one coordinate or agent after the other while the radius grows."""
-        best = (radius, curvature)
-        for changed in itertools.islice(flips(self.at, curvature), _FLIPS):
-            radius = self._radius(changed)
-            if radius > best[0]:
-                best = (radius, changed)
-            if radius > 1.0 + _ONE:
-                break
-        return best
-
-    def _radius(self, curvature: Curvature) -> float:
-        loops = self.at.loops(curvature)
-        return max(float(np.abs(slow_values(loop.F)).max(initial=0.0)) for loop in loops)
-
-    def best_rate(self, radius: float, halvings: int = _HALVINGS) -> Proof | None:
-        """The best rate above this radius that could be proved."""
-        before, proof = 1.0, None
-        for part in _PARTS:
-            proof = self.prove(1.0 - part * (1.0 - radius))
-            if proof is not None:
-                break
-            before = part
-        if proof is None:
-            return None
-        for _ in range(halvings if before < 1.0 and self.multipliers.every else 0):
-            middle = math.sqrt(before * part)
-            better = self.prove(1.0 - middle * (1.0 - radius))
-            before, part = (before, middle) if better is not None else (middle, part)
-            proof = better or proof
-        better = self._solve(proof.rate, np.array([t for _, t in proof.weights]), _BETTER)
-        return proof if better is None or better.constant > proof.constant else better
-
-    def prove(self, rho: float) -> Proof | None:
-        """A proof of this rate, or None."""
-        t = self.multipliers.at_rate(rho)
-        if t is None:
-            return None
-        self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
-        return self._solve(rho, t, _MARGINS)
-
-    def _solve(self, rho: float, t: Array, margins: tuple[float, ...]) -> Proof | None:
-        """P for these weights that passes the check, with the first of the margins for which there is one."""
-        every, loops = self.multipliers.every, self.multipliers.loops
-        forms = [supply(self.at, loop, every, t, rho) for loop in loops]
-        for margin in margins:
-            P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]
-            sure = [one for one in P if one is not None]
-            if len(sure) == len(loops) and all(
-                is_positive(one, 0.0) and holds(self.at, loop, every, t, rho, one)
-                for loop, one in zip(loops, sure, strict=True)
-            ):
-                weights = tuple(zip(every, t.tolist(), strict=True))
-                return Proof(rho, weights, tuple(sure), constant(self.at, loops, weights, sure))
-        return None
 
 
 def _refuted(blank: InstanceCertificate, at: Setting, worst: Curvature) -> InstanceCertificate:
@@ -305,3 +205,148 @@ def _proved(blank: InstanceCertificate, proof: Proof) -> InstanceCertificate:
         blank, standing="proved", reason=words, rate=proof.rate, constant=proof.constant, multipliers=multipliers,
         P=proof.P, _weights=proof.weights,
     )  # fmt: skip
+
+
+# ------------------------------------------------------------------ linear members of the class
+
+
+def slowest(at: Setting, radius: float, slopes: tuple[float, ...] = _SLOPES) -> tuple[float, Curvature]:
+    """Largest radius among the linear iterations in which each kind of function has its least or most curvature.
+
+    `radius` is that of the least curvature of all of them. What is returned is the rate of a problem of the class, so
+    that no rate below it can be proved, and if it is above one the steps are refuted.
+    """
+    best = (radius, at.least)
+    for curvature in extremes(at, slopes):
+        best = max(best, (_radius(at, curvature), curvature), key=lambda one: one[0])
+    return best
+
+
+def unstable(at: Setting, radius: float, curvature: Curvature) -> tuple[float, Curvature]:
+    """Change the curvature of one coordinate or agent after the other, until the radius is above one."""
+    best = (radius, curvature)
+    for changed in itertools.islice(flips(at, curvature), _FLIPS):
+        best = max(best, (_radius(at, changed), changed), key=lambda one: one[0])
+        if best[0] > 1.0 + _ONE:
+            break
+    return best
+
+
+def _radius(at: Setting, curvature: Curvature) -> float:
+    return max(float(np.abs(slow_values(loop.F)).max(initial=0.0)) for loop in at.loops(curvature))
+
+
+def extremes(at: Setting, between: tuple[float, ...]) -> Iterator[Curvature]:
+    """Curvatures in which all channels of a role are at one end, and h* at a few slopes between."""
+    roles = [one.role for one in at.channels]
+    choices = [between if role == "h" else (0.0, math.inf) for role in roles]
+    for slopes in itertools.product(*choices):
+        if any(slopes):
+            yield curvature_of(at, dict(zip(roles, slopes, strict=True)))
+
+
+def curvature_of(at: Setting, slopes: dict[str, float]) -> Curvature:
+    """The least curvature and so much more of each role, in all coordinates."""
+    found = at.least
+    for role, slope in slopes.items():
+        one = at.channel(role)
+        assert one is not None
+        found = _bent(found, one, np.minimum(slope, one.limit))
+    return found
+
+
+def _bent(found: Curvature, one: Channel, more: Array) -> Curvature:
+    """The curvature with so much more in the coordinates of a channel."""
+    if one.role == "h":
+        return replace(found, Ph=1.0 / (1.0 / found.Ph + float(more[0])))
+    rows = np.ix_(one.rows, one.rows)
+    if one.role == "f":
+        H = found.H.copy()
+        H[rows] += np.diag(more)
+        return replace(found, H=H)
+    Pg = found.Pg.copy()
+    Pg[rows] = np.diag(1.0 / (1.0 / np.diag(Pg)[one.rows] + more))
+    return replace(found, Pg=Pg)
+
+
+def flips(at: Setting, start: Curvature) -> Iterator[Curvature]:
+    """The same with one convex function of f or g at its other end."""
+    for one in at.channels:
+        if one.role == "h":
+            continue
+        least = np.diag(at.least.H if one.role == "f" else at.least.Pg)[one.rows]
+        here = np.diag(start.H if one.role == "f" else start.Pg)[one.rows]
+        for group in range(int(one.groups.max()) + 1):
+            mine = one.groups == group
+            low = np.where(mine, ~np.isclose(here, least), np.isclose(here, least))
+            base = replace(start, H=at.least.H) if one.role == "f" else replace(start, Pg=at.least.Pg)
+            yield _bent(base, one, np.where(low, 0.0, one.limit))
+
+
+def words_for(at: Setting, curvature: Curvature) -> str:
+    """A curvature, by what is least and what is most in it."""
+    said = []
+    for one in at.channels:
+        if one.role == "h":
+            said.append(f"prox of h* with slope {curvature.Ph:.3g}")
+            continue
+        here, least = (
+            np.diag(M)[one.rows]
+            for M in ((curvature.H, at.least.H) if one.role == "f" else (curvature.Pg, at.least.Pg))
+        )
+        count = int(np.sum(~np.isclose(here, least)))
+        said.append(f"{one.role} with its most curvature in {count} of {one.size} coordinates")
+    return ", ".join(said) or "the set-up itself, which is affine"
+
+
+def example_of(problem: Problem, steps: Steps, curvature: Curvature) -> Problem:
+    """The quadratic problem with this curvature and solution zero."""
+    agents, begin = [], 0
+    for agent, alpha in zip(problem.agents, steps.per_agent(problem.n), strict=True):
+        size = int(agent.A.shape[1])
+        rows = slice(begin, begin + size)
+        begin += size
+        if not size:
+            agents.append(Agent(agent.A, fn.Zero()))
+            continue
+        # An infinite slope is that of a point; a very large one is as good in a run.
+        values, V = np.linalg.eigh(curvature.Pg[rows, rows])
+        slope = (V * (1.0 / np.maximum(values, 1e-9) - 1.0) / alpha) @ V.T
+        agents.append(
+            Agent(agent.A, fn.Quadratic(curvature.H[rows, rows] / alpha), fn.Quadratic(0.5 * (slope + slope.T)))
+        )
+    return Problem(agents, _coupling_of(problem, curvature.Ph, steps.beta / problem.n))
+
+
+def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
+    """The quadratic h whose t h* has a prox with this Jacobian: h'' = t Ph (I - Ph)^-1."""
+    if np.ndim(Ph) == 0:
+        if Ph >= 1.0:
+            return fn.Equality(np.zeros(problem.p))
+        return fn.SquaredLoss(np.zeros(problem.p), t * Ph / (1.0 - Ph)) if Ph > 0.0 else fn.Zero()
+    values, V = np.linalg.eigh(Ph)
+    K = (V * (t * values / np.maximum(1.0 - values, 1e-12))) @ V.T
+    return fn.Quadratic(0.5 * (K + K.T))
+
+
+def linearised_rate(problem: Problem, at: Setting, steps: Steps, x: Array, lam: Array) -> float:
+    """Spectral radius of the member with the derivatives at a solution: the rate near it. nan where they are not known.
+
+    It promises nothing from further away, unless the iteration is affine.
+    """
+    known = all(a.f.has_hess and a.g.has_prox_jac for a in problem.agents if a.A.shape[1]) and problem.h.has_prox_jac
+    if not known:
+        return math.nan
+    alpha, t = steps.per_agent(problem.n), steps.beta / problem.n
+    force = problem.f.grad(x) + problem.A.adjoint(np.broadcast_to(lam, (problem.n, problem.p)))
+    every = zip(problem.agents, problem.split(x), problem.split(force), alpha, strict=True)
+    places = [place for place in every if place[1].size]
+    H = block_diag(*(a * square(agent.f.hess(u)) for agent, u, _, a in places), np.zeros((0, 0)))
+    Pg = block_diag(*(square(agent.g.prox_jac(u - a * w, a)) for agent, u, w, a in places), np.zeros((0, 0)))
+    Ph: Any = square(problem.h.conj_prox_jac(lam + t * problem.A.apply(x).sum(axis=0), t))
+    if np.array_equal(Ph, Ph[0, 0] * np.eye(problem.p)):
+        Ph = float(Ph[0, 0])
+    else:
+        at = replace(at, directions=None)
+    loops = at.loops(Curvature(H, Pg, Ph))
+    return max(float(np.abs(np.linalg.eigvals(loop.F)).max(initial=0.0)) for loop in loops)

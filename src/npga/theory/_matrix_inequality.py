@@ -1,4 +1,4 @@
-"""The matrix inequality of an instance certificate: its solution P, the check of it, and the constant that follows.
+"""The matrix inequality of an instance certificate: its solution P, the check of it, the constant, and the best rate.
 
 If P > 0 and weights t >= 0 of the forms s of `_multipliers` satisfy, for all xi and w,
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,17 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
 
 from npga.theory._feedback import Loop, Setting, norm_bound
-from npga.theory._multipliers import Forms, Multiplier, signals
+from npga.theory._multipliers import Forms, Multiplier, MultiplierSearch, signals
 
 Array = NDArray[Any]
 
 _EPS = float(np.finfo(np.float64).eps)
 # Doubling has converged long before, or does not; what is larger has no bound.
 _DOUBLINGS, _HUGE = 24, 1e12
+# Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
+_PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
+# By how much (*) is to hold while the rate is searched, and at the end: the more, the better the constant.
+_MARGINS, _BETTER = (1e-5, 1e-8), (1e-2, 1e-3, 1e-4)
 
 
 def supply(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, rho: float) -> Array:
@@ -139,3 +144,84 @@ def _reach(at: Setting, loop: Loop) -> float:
     x = max(1.0, most) + 1.0 + size
     v = 2.0 + float(np.linalg.norm(at.C, 2)) + size * ((1.0 + at.theta) * x + at.theta)
     return max(x, float(np.linalg.norm(at.D, 2)) * v) if loop.inputs else 0.0
+
+
+# ------------------------------------------------------------------ the best rate
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found: rate, weights of the multipliers, P and the constant."""
+
+    rate: float
+    weights: tuple[tuple[Multiplier, float], ...]
+    P: tuple[Array, ...]
+    constant: float
+
+
+class RateSearch:
+    """The search for the best rate that can be proved.
+
+    Parameters
+    ----------
+    at
+        The set-up.
+    frequencies
+        How many are looked at, apart from resonances.
+    """
+
+    def __init__(self, at: Setting, frequencies: int | None = None) -> None:
+        self.at = at
+        self.multipliers = MultiplierSearch(at) if frequencies is None else MultiplierSearch(at, frequencies)
+        self.on_grid: float | None = None
+
+    @property
+    def radius(self) -> float:
+        """Spectral radius of F."""
+        return self.multipliers.radius
+
+    def on_few_frequencies(self, radius: float, sweeps: int) -> float | None:
+        """The first of the rates above this radius for which there are multipliers, without P."""
+        rates = (1.0 - part * (1.0 - radius) for part in _PARTS)
+        return next((rho for rho in rates if self.multipliers.at_rate(rho, sweeps) is not None), None)
+
+    def best_rate(self, radius: float, halvings: int = _HALVINGS) -> Proof | None:
+        """The best rate above this radius that could be proved."""
+        before, proof = 1.0, None
+        for part in _PARTS:
+            proof = self.prove(1.0 - part * (1.0 - radius))
+            if proof is not None:
+                break
+            before = part
+        if proof is None:
+            return None
+        for _ in range(halvings if before < 1.0 and self.multipliers.every else 0):
+            middle = math.sqrt(before * part)
+            better = self.prove(1.0 - middle * (1.0 - radius))
+            before, part = (before, middle) if better is not None else (middle, part)
+            proof = better or proof
+        better = self._solve(proof.rate, np.array([t for _, t in proof.weights]), _BETTER)
+        return proof if better is None or better.constant > proof.constant else better
+
+    def prove(self, rho: float) -> Proof | None:
+        """A proof of this rate, or None."""
+        t = self.multipliers.at_rate(rho)
+        if t is None:
+            return None
+        self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
+        return self._solve(rho, t, _MARGINS)
+
+    def _solve(self, rho: float, t: Array, margins: tuple[float, ...]) -> Proof | None:
+        """P for these weights that passes the check, with the first of the margins for which there is one."""
+        every, loops = self.multipliers.every, self.multipliers.loops
+        forms = [supply(self.at, loop, every, t, rho) for loop in loops]
+        for margin in margins:
+            P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]
+            sure = [one for one in P if one is not None]
+            if len(sure) == len(loops) and all(
+                is_positive(one, 0.0) and holds(self.at, loop, every, t, rho, one)
+                for loop, one in zip(loops, sure, strict=True)
+            ):
+                weights = tuple(zip(every, t.tolist(), strict=True))
+                return Proof(rho, weights, tuple(sure), constant(self.at, loops, weights, sure))
+        return None
