@@ -75,7 +75,7 @@ def measure(party: Party, bare, blocks: int, rounds: int) -> list[dict[str, floa
 
 def mpi_rank(job: Path, blocks: int, rounds: int) -> None:
     """One rank of the MPI measurement; rank 0 prints."""
-    from npga.runtimes._process import PartyOptions
+    from npga.runtimes.inprocess import PartyOptions
     from npga.runtimes.mpi import party as build
 
     party = build(read_job(job), PartyOptions(job, None, False, "warning", None, None))

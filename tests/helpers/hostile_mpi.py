@@ -12,8 +12,8 @@ import numpy as np
 from helpers.hostile import misbehave
 from npga.errors import NpgaError
 from npga.runtimes import Kind, read_job
-from npga.runtimes._process import PartyOptions
 from npga.runtimes._wire import HEADER_SIZE, header
+from npga.runtimes.inprocess import PartyOptions
 from npga.runtimes.mpi import RepeatedCollective, party
 
 AT, VILLAIN = 17, 2

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from npga.runtimes import Party, read_job
-from npga.runtimes._process import PartyOptions, write_outcome
+from npga.runtimes.inprocess import PartyOptions, write_outcome
 from npga.runtimes.mpi import party as mpi_party
 from npga.runtimes.net import GrpcLink
 

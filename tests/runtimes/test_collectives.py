@@ -10,8 +10,7 @@ import pytest
 import npga
 from npga.errors import InputError
 from npga.runtimes import BadMessage, Hello, Kind, Layout
-from npga.runtimes._link import run_number
-from npga.runtimes._wire import HEADER_SIZE, Due
+from npga.runtimes._wire import HEADER_SIZE, Due, run_number
 from npga.runtimes.mpi import RepeatedCollective
 
 RUN, LENGTH = 0x123456789ABCDE, 5

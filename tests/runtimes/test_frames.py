@@ -13,8 +13,7 @@ import npga
 from npga.errors import InputError
 from npga.runtimes import BadMessage, ExitCode, Hello, Kind, Layout, PeerLost
 from npga.runtimes._faults import Farewell, Reason, exit_code, farewell_of, printable
-from npga.runtimes._link import run_number
-from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_bytes, unpack, unpack_hello
+from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_bytes, run_number, unpack, unpack_hello
 
 FLOAT = np.dtype(np.float64)
 

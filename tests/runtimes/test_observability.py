@@ -19,8 +19,7 @@ from helpers.rehearsal import finish, make_job, start_party
 from npga.cli import application
 from npga.errors import InputError
 from npga.runtimes import Alone, Layout, Party, read_job, read_last, read_metrics
-from npga.runtimes._metrics import health, serve_metrics
-from npga.runtimes._timeline import Logbook
+from npga.runtimes._timeline import Logbook, health, serve_metrics
 
 app = application()
 run = CliRunner().invoke
@@ -125,7 +124,7 @@ def test_metrics_are_served_on_this_machine_and_hold_nothing_private(tmp_path):
     path, *_ = make_job(tmp_path, 3, max_iters=40, tol=1e-30, check_every=20)
     job = read_job(path)
     party = Party(job, Layout(job.network, [range(3)]), 0, Alone())
-    server = serve_metrics("0", party)
+    server = serve_metrics("0", party.logbook, job.times.patience)
     try:
         assert server.server_address[0] == "127.0.0.1"
         assert json.loads(read(server, "/health"))["state"] == "connecting"
@@ -146,16 +145,16 @@ def test_metrics_are_served_on_this_machine_and_hold_nothing_private(tmp_path):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             read(server, "/private")
         party.link.waits_for, party.logbook.last_round = (1,), -1e9
-        assert health(party)[0] is False
+        assert health(party.logbook, job.times.patience)[0] is False
         with pytest.raises(urllib.error.HTTPError, match="503"):
             read(server, "/health")
         with pytest.raises(InputError, match="choose another port"):
-            serve_metrics(f"127.0.0.1:{server.server_address[1]}", party)
+            serve_metrics(f"127.0.0.1:{server.server_address[1]}", party.logbook, 1.0)
     finally:
         server.shutdown()
         server.server_close()
     with pytest.raises(InputError, match="HOST:PORT"):
-        serve_metrics("here", party)
+        serve_metrics("here", party.logbook, 1.0)
 
 
 @pytest.mark.slow

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from helpers.rehearsal import finish, free_addresses, make_job, start_party
 from npga.errors import InputError
 from npga.runtimes import ExitCode, PeerLost, read_job
-from npga.runtimes._keys import Identity, make_key
-from npga.runtimes._streams import Acceptor, Dialler, channel_options
+from npga.runtimes._streams import Acceptor, Dialler, Identity, channel_options, make_key
 from npga.runtimes.preflight import check_party
 
 OPTIONS = channel_options(1 << 20, 2.0)

@@ -10,37 +10,37 @@ The room owns where agents live: jobs, messages, links, processes and what they 
 
 Chapters, in reading order:
 
-- `_job`: what all parties share. `_job_file`: job.toml, a strict schema, and writing it. `_data_files`: functions and
-  agents in files.
-- `_link`: who holds which agents, and the seam. `_wire`: messages and their checks. `_faults`: what can go wrong, what
-  others are told of it, and exit codes.
-- `_party`: the agents of one process, driven over any link. `_agreement`: maxima over all agents, and when to stop.
-  `_found_steps`: sums over all agents, and steps that the job does not name.
-  `_saved_state`: checkpoints. `_timeline`: metrics written, read and drawn. `_metrics`: the same served over HTTP.
-  `_process`: options, files, exit code.
-- Engines, each ``python -m npga.runtimes.<name>``: `inprocess`; `mpi`; `net` (gRPC), with its `_neighbourhood`
-  (coming together, staying connected), `_sessions` (what outlives a connection), `_streams` and `_keys`.
+- `_job`: what all parties share, and who holds which agents. `_job_file`: job.toml, a strict schema, and writing it.
+  `_data_files`: functions and agents in files.
+- `_wire`: messages and their checks. `_faults`: what can go wrong, what others are told of it, and exit codes.
+- `_party`: the seam, and the agents of one process, driven over any link. `_agreement`: maxima over all
+  agents, and when to stop. `_found_steps`: sums over all agents, and steps that the job does not name.
+  `_saved_state`: checkpoints. `_timeline`: metrics written, served, read and drawn.
+- Engines, each ``python -m npga.runtimes.<name>``: `inprocess`, with what all processes have in common; `mpi`; `net`
+  (gRPC), with its `_neighbourhood` (coming together, staying connected), `_sessions` (what outlives a connection) and
+  `_streams` (keys and connections).
 - `_launch`: a rehearsal of all processes on one machine. `preflight`: looking at every link before a run.
 """
 
 from npga.runtimes._data_files import (
+    OwnPart,
     load_agent,
     load_function,
     named_array,
     read_arrays,
     read_function,
+    read_own_part,
     save_agent,
     save_function,
 )
 from npga.runtimes._faults import BadMessage, Diverged, ExitCode, LinkError, PeerLost, PeerSlow
-from npga.runtimes._job import Job, PartySpec, read_job
+from npga.runtimes._job import Job, Layout, PartySpec, read_job
 from npga.runtimes._job_file import Patience, Stop, write_job
-from npga.runtimes._keys import keygen
 from npga.runtimes._launch import LaunchError, Summary, launch
-from npga.runtimes._link import Alone, Hello, Layout, Link
-from npga.runtimes._party import Outcome, OwnPart, Party, read_own_part
+from npga.runtimes._party import Alone, Link, Outcome, Party
+from npga.runtimes._streams import keygen
 from npga.runtimes._timeline import launch_sections, plot_timeline, read_last, read_metrics
-from npga.runtimes._wire import Kind
+from npga.runtimes._wire import Hello, Kind
 
 __all__ = [
     "Alone",

@@ -17,7 +17,7 @@ import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,10 @@ from npga import functions
 from npga.errors import InputError, nearest
 from npga.files import replacing
 from npga.functions import Function
-from npga.problem import Agent
+from npga.problem import Agent, Problem
+
+if TYPE_CHECKING:
+    from npga.runtimes._job import Job
 
 Array = NDArray[Any]
 PRIVATE = 0o600  # permissions of what belongs to one party alone
@@ -174,6 +177,49 @@ def _stored(arrays: Mapping[str, Array], name: str) -> Any:
         return None
     value = arrays[name]
     return value.item() if value.ndim == 0 else value
+
+
+class OwnPart(NamedTuple):
+    """What one agent alone knows."""
+
+    agent: Agent
+    x0: Array | None
+    lam0: Array | None
+
+
+def read_own_part(job: Job, i: int) -> OwnPart:
+    """Agent i of a job, checked against the shared part; nobody else's data are touched."""
+    path = job.path.parent / job.agents.replace("{agent}", str(i))
+    if is_entry(job.agents):
+        found: Any = call_entry(job.agents, job.path.parent, i) if job.trust_code else None
+    else:
+        found = load_agent_table(path, i) if path.suffix == ".toml" else load_agent(path)
+    part = OwnPart(*found) if isinstance(found, tuple) and len(found) == 3 else OwnPart(found, None, None)
+    if not isinstance(part.agent, Agent):
+        raise InputError(f"agent {i} is a {type(part.agent).__name__}; expected an npga.Agent, or (agent, x0, lam0)")
+    agent = Problem([part.agent], job.h).agents[0]  # shapes and roles
+    rows = agent.A.shape[0]
+    if rows != job.p:
+        raise InputError(f"A of agent {i} has {rows} rows; expected p = {job.p} as job.toml says")
+    if isinstance(agent.A, LinearOperator) and agent.A.dtype != job.dtype:
+        raise InputError(
+            f"A of agent {i} is a LinearOperator of {agent.A.dtype}; expected {job.dtype} as job.toml says: "
+            "an operator cannot be converted, so build it with that dtype"
+        )
+    A = agent.A if isinstance(agent.A, LinearOperator) else agent.A.astype(job.dtype, copy=False)
+    agent = Agent(A, agent.f.astype(job.dtype), agent.g.astype(job.dtype), agent.name)
+    return OwnPart(
+        agent, _start(part.x0, A.shape[1], job, f"x0 of agent {i}"), _start(part.lam0, rows, job, f"lam0 of {i}")
+    )
+
+
+def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None:
+    if values is None:
+        return None
+    array = np.array(values, dtype=job.dtype)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise InputError(f"{name} has shape {array.shape}; expected ({size},) finite numbers")
+    return array
 
 
 # Writing

@@ -1,4 +1,4 @@
-"""A job: everything the parties share, and where each finds what is its own.
+"""A job: everything the parties share, who holds which agents, and where each finds what is its own.
 
 The shared part is the same at every party and has a digest that the hello compares; the private part of an agent is
 one file or one Python function, and nobody needs another's.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,31 +20,92 @@ from npga.errors import InputError
 from npga.functions import Function
 from npga.networks import LossyNetwork, Network, Schedule, Version
 from npga.networks import version as find_version
-from npga.runtimes._data_files import (
-    call_entry,
-    function_arrays,
-    is_entry,
-    load_function,
-    read_arrays,
-    read_function,
-)
+from npga.runtimes._data_files import call_entry, function_arrays, is_entry, load_function, read_arrays, read_function
+from npga.runtimes._faults import Peer
 from npga.runtimes._job_file import (
     DEFAULT_PORT,
     FORMAT,
     JobTables,
-    NetworkTable,
     PartyTable,
     Patience,
     ProblemTable,
     StepsTable,
     Stop,
-    VersionTable,
     in_table,
     read_tables,
     version_without_steps,
 )
-from npga.runtimes._link import Layout
 from npga.steps import Steps
+
+
+@dataclass(frozen=True)
+class Border:
+    """What passes between a party and one neighbouring party, in ascending order of the agents.
+
+    Parameters
+    ----------
+    ours
+        Own agents with a neighbour over there: their vectors are sent, each once.
+    theirs
+        The other side's agents with a neighbour here.
+    """
+
+    ours: tuple[int, ...]
+    theirs: tuple[int, ...]
+
+
+class Layout:
+    """Agents assigned to parties.
+
+    Parameters
+    ----------
+    network
+        Who is linked with whom.
+    parties
+        The agents of every party; together all of them, each once.
+    """
+
+    def __init__(self, network: Network, parties: Sequence[Sequence[int]]) -> None:
+        self.network = network
+        self.parties = tuple(tuple(sorted(int(i) for i in agents)) for agents in parties)
+        held = sorted(i for agents in self.parties for i in agents)
+        if held != list(range(network.n)) or not all(self.parties):
+            raise InputError(
+                f"the parties hold the agents {held}; expected each of 0..{network.n - 1} once and no party empty"
+            )
+
+    @classmethod
+    def even(cls, network: Network, count: int) -> Layout:
+        """Contiguous blocks of nearly equal size on `count` processes."""
+        if not 1 <= count <= network.n:
+            raise InputError(
+                f"{count} processes for {network.n} agents; expected between 1 and {network.n}, so that each holds one"
+            )
+        return cls(network, [block.tolist() for block in np.array_split(np.arange(network.n), count)])
+
+    @cached_property
+    def party_of(self) -> dict[int, int]:
+        """The party of every agent."""
+        return {i: party for party, agents in enumerate(self.parties) for i in agents}
+
+    def borders(self, party: int) -> dict[int, Border]:
+        """Neighbouring parties, ascending, with what passes between."""
+        ours: dict[int, set[int]] = {}
+        theirs: dict[int, set[int]] = {}
+        for i in self.parties[party]:
+            for j in self.network.neighbors(i).tolist():
+                other = self.party_of[j]
+                if other != party:
+                    ours.setdefault(other, set()).add(i)
+                    theirs.setdefault(other, set()).add(j)
+        return {q: Border(tuple(sorted(ours[q])), tuple(sorted(theirs[q]))) for q in sorted(ours)}
+
+    def title(self, party: int) -> Peer:
+        """How messages call a party."""
+        agents = self.parties[party]
+        if len(agents) == 1:
+            return Peer(f"agent {agents[0]}", agents[0])
+        return Peer(f"party {party} (agents {agents[0]} to {agents[-1]})", agents[0])
 
 
 @dataclass(frozen=True)
@@ -190,7 +252,7 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
     path = Path(path).resolve()
     tables, base = read_tables(path), path.parent
     with in_table(path, "network"):
-        network = _network(tables.network)
+        network = tables.network.build()
     version, steps = _version_and_steps(tables, network, path)
     dtype = np.dtype(tables.problem.dtype)
     with in_table(path, "problem"):
@@ -239,33 +301,11 @@ def _coupling(table: ProblemTable, base: Path, trust_code: bool) -> Function:
     return h
 
 
-def _network(table: NetworkTable) -> Network:
-    steady = _steady_network(table)
-    return steady.lossy(table.drop, table.burst, table.seed) if table.drop else steady
-
-
-def _steady_network(table: NetworkTable) -> Network:
-    edges, n = table.edges, table.n
-    if table.weights is None:
-        network = Network.from_edges(edges, n, mixing=table.mixing)
-        return network.lazy() if table.lazy else network
-    if len(table.weights) != len(edges):
-        raise InputError(f"{len(table.weights)} weights for {len(edges)} edges; expected one each")
-    size = n if n is not None else max((max(edge) for edge in edges), default=0) + 1
-    if any(max(edge) >= size for edge in edges):
-        raise InputError(f"edges name the agent {max(max(edge) for edge in edges)} and n is {size}; expected less")
-    W = np.zeros((size, size))
-    for (i, j), weight in zip(edges, table.weights, strict=True):
-        W[i, j] = W[j, i] = weight
-    W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
-    return Network.from_edges(edges, size, mixing=W)
-
-
 def _version_and_steps(tables: JobTables, network: Network, path: Path) -> tuple[Version, Steps | None]:
     """What runs, and with which steps; None where the parties find them."""
     table = tables.version
     with in_table(path, "version"):
-        version = find_version("nids") if table is None else _version(table)
+        version = find_version("nids") if table is None else table.build()
     with in_table(path, "steps"):
         steps = None if tables.steps is None else _steps(tables.steps, version, network, path.parent)
         if steps is not None and table is None:
@@ -275,15 +315,6 @@ def _version_and_steps(tables: JobTables, network: Network, path: Path) -> tuple
         with in_table(path, "version"):
             version = version_without_steps(network, version if own else version.name)
     return version, steps
-
-
-def _version(table: VersionTable) -> Version:
-    if table.B2 is None:
-        return find_version(table.name, c=table.c, chebyshev=table.chebyshev)
-    own = table.model_dump(exclude_none=True)
-    if table.c is not None:
-        raise InputError("c belongs to the rows of `npga.versions()`; leave it out where B2 is given")
-    return Version(**own)
 
 
 def _steps(table: StepsTable, version: Version, network: Network, base: Path) -> Steps | None:

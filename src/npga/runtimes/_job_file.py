@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
@@ -97,6 +98,27 @@ class NetworkTable(_Table):
     burst: Positive | None = None
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
 
+    def build(self) -> Network:
+        """The network that the table describes."""
+        steady = self._steady()
+        return steady.lossy(self.drop, self.burst, self.seed) if self.drop else steady
+
+    def _steady(self) -> Network:
+        edges, n = self.edges, self.n
+        if self.weights is None:
+            network = Network.from_edges(edges, n, mixing=self.mixing)
+            return network.lazy() if self.lazy else network
+        if len(self.weights) != len(edges):
+            raise InputError(f"{len(self.weights)} weights for {len(edges)} edges; expected one each")
+        size = n if n is not None else max((max(edge) for edge in edges), default=0) + 1
+        if any(max(edge) >= size for edge in edges):
+            raise InputError(f"edges name the agent {max(max(edge) for edge in edges)} and n is {size}; expected less")
+        W = np.zeros((size, size))
+        for (i, j), weight in zip(edges, self.weights, strict=True):
+            W[i, j] = W[j, i] = weight
+        W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
+        return Network.from_edges(edges, size, mixing=W)
+
 
 class VersionTable(_Table):
     """[version]: a row of `npga.versions()`, or coefficients of one's own."""
@@ -108,6 +130,14 @@ class VersionTable(_Table):
     D: list[Finite] | None = None
     basis: Literal["W", "L"] = "W"
     chebyshev: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    def build(self) -> Version:
+        """The version that the table describes."""
+        if self.B2 is None:
+            return find_version(self.name, c=self.c, chebyshev=self.chebyshev)
+        if self.c is not None:
+            raise InputError("c belongs to the rows of `npga.versions()`; leave it out where B2 is given")
+        return Version(**self.model_dump(exclude_none=True))
 
 
 class StepsTable(_Table):

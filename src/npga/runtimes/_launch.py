@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from npga.errors import InputError, NpgaError, nearest
 from npga.files import replacing, write_text
 from npga.runtimes._faults import ExitCode
-from npga.runtimes._job import Job, read_job
-from npga.runtimes._keys import keygen
-from npga.runtimes._link import Layout
-from npga.runtimes._process import LEVELS
+from npga.runtimes._job import Job, Layout, read_job
+from npga.runtimes._party import LEVELS
+from npga.runtimes._streams import keygen
 
 Array = NDArray[Any]
 ENGINES = ("inprocess", "mpi", "grpc")

@@ -20,11 +20,9 @@ from typing import Any
 from npga.errors import InputError
 from npga.runtimes._faults import BadMessage, LinkError, PeerLost
 from npga.runtimes._job import Job
-from npga.runtimes._keys import Identity
-from npga.runtimes._link import Hello, run_number
 from npga.runtimes._sessions import Session
-from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Acceptor, Dialler, breaks, channel_options
-from npga.runtimes._wire import HEADER_SIZE, Kind, is_farewell, pack_bytes, unpack_hello
+from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Acceptor, Dialler, Identity, breaks, channel_options
+from npga.runtimes._wire import HEADER_SIZE, Hello, Kind, is_farewell, pack_bytes, run_number, unpack_hello
 
 LOG = logging.getLogger("npga.runtimes")
 _HELLO_SECONDS = 10.0

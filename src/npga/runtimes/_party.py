@@ -1,4 +1,4 @@
-"""One process of a run: it holds one or more agents and drives them over any link."""
+"""One process of a run: it holds one or more agents and drives them over any link, the seam to the engines."""
 
 from __future__ import annotations
 
@@ -9,30 +9,90 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
 
-from npga.errors import InputError
 from npga.networks import LossyNetwork
-from npga.problem import Agent, Problem
+from npga.problem import Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures
-from npga.runtimes._data_files import call_entry, is_entry, load_agent, load_agent_table
+from npga.runtimes._data_files import OwnPart, read_own_part
 from npga.runtimes._faults import Diverged
 from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
-from npga.runtimes._job import Job
-from npga.runtimes._link import Hello, Layout, Link, nothing
+from npga.runtimes._job import Job, Layout
 from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
-from npga.runtimes._wire import Kind, in_range
+from npga.runtimes._wire import Hello, Kind, in_range
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
 from npga.tuning import AdaptiveAgent, AdaptiveState
 
 Array = NDArray[Any]
 LOG = logging.getLogger("npga.runtimes")
+LEVELS = ("error", "warning", "info", "debug")
+
+
+def nothing() -> None:
+    """Nothing to do while messages travel."""
+
+
+class Link(Protocol):
+    """How one party, the process of one or more agents, talks to the parties it shares links with.
+
+    `waits_for` are the parties whose message of this round is not here, and `waited` is how long they were waited for
+    so far, as far as the engine can tell them apart; `bytes_sent` and `bytes_received` count all messages.
+    """
+
+    waits_for: tuple[int, ...]
+    waited: dict[int, float]
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    def open(self, hello: Hello) -> Mapping[int, Hello]:
+        """Connect, say hello and check the neighbours'; returns theirs by party.
+
+        Raises PeerLost when a neighbour does not come, BadMessage when it is about to run something else.
+        """
+
+    def exchange(
+        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, Array]:
+        """Send the vectors of the own agents in round `number`; return those of all remote neighbours, by agent.
+
+        `meanwhile` is called once while the messages travel. Raises PeerLost, PeerSlow or BadMessage.
+        """
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End, and tell the neighbours why; never raises."""
+
+
+class Alone:
+    """The link of a party that holds every agent: nobody to greet, to hear from or to tell."""
+
+    bytes_sent = bytes_received = 0
+    waits_for: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self.waited: dict[int, float] = {}
+
+    def open(self, hello: Hello) -> Mapping[int, Hello]:  # noqa: ARG002
+        return {}
+
+    def exchange(
+        self,
+        kind: Kind,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+        vectors: Mapping[int, Array],  # noqa: ARG002
+        meanwhile: Callable[[], None] = nothing,
+    ) -> Mapping[int, Array]:
+        meanwhile()
+        return {}
+
+    def close(self, error: BaseException | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -303,49 +363,6 @@ class Party:
 
     def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
         return self._share(Kind.CONTROL, number, vectors)
-
-
-class OwnPart(NamedTuple):
-    """What one agent alone knows."""
-
-    agent: Agent
-    x0: Array | None
-    lam0: Array | None
-
-
-def read_own_part(job: Job, i: int) -> OwnPart:
-    """Agent i of a job, checked against the shared part; nobody else's data are touched."""
-    path = job.path.parent / job.agents.replace("{agent}", str(i))
-    if is_entry(job.agents):
-        found: Any = call_entry(job.agents, job.path.parent, i) if job.trust_code else None
-    else:
-        found = load_agent_table(path, i) if path.suffix == ".toml" else load_agent(path)
-    part = OwnPart(*found) if isinstance(found, tuple) and len(found) == 3 else OwnPart(found, None, None)
-    if not isinstance(part.agent, Agent):
-        raise InputError(f"agent {i} is a {type(part.agent).__name__}; expected an npga.Agent, or (agent, x0, lam0)")
-    agent = Problem([part.agent], job.h).agents[0]  # shapes and roles
-    rows = agent.A.shape[0]
-    if rows != job.p:
-        raise InputError(f"A of agent {i} has {rows} rows; expected p = {job.p} as job.toml says")
-    if isinstance(agent.A, LinearOperator) and agent.A.dtype != job.dtype:
-        raise InputError(
-            f"A of agent {i} is a LinearOperator of {agent.A.dtype}; expected {job.dtype} as job.toml says: "
-            "an operator cannot be converted, so build it with that dtype"
-        )
-    A = agent.A if isinstance(agent.A, LinearOperator) else agent.A.astype(job.dtype, copy=False)
-    agent = Agent(A, agent.f.astype(job.dtype), agent.g.astype(job.dtype), agent.name)
-    return OwnPart(
-        agent, _start(part.x0, A.shape[1], job, f"x0 of agent {i}"), _start(part.lam0, rows, job, f"lam0 of {i}")
-    )
-
-
-def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None:
-    if values is None:
-        return None
-    array = np.array(values, dtype=job.dtype)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise InputError(f"{name} has shape {array.shape}; expected ({size},) finite numbers")
-    return array
 
 
 def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
-from npga.runtimes._streams import Stream, breaks, ending, import_grpc, is_too_long
+from npga.runtimes._streams import breaks, ending, import_grpc, is_too_long
 from npga.runtimes._wire import is_farewell
 
 _KEPT = 2
@@ -173,13 +173,13 @@ class Session:
             self.ended(stream)
         return gone
 
-    def ended(self, stream: Stream) -> None:
+    def ended(self, stream: Any) -> None:
         """A connection has ended; what it brought before can still be read."""
         if stream is self.stream:
             self._gone.set()
             self._broken(self)
 
-    def broke(self, stream: Stream, reason: str) -> None:
+    def broke(self, stream: Any, reason: str) -> None:
         """A connection has nothing more to give."""
         if stream is not self.stream:
             return

@@ -1,13 +1,22 @@
-"""What a party did and when: counted, written as JSON lines, read back, and drawn for all parties together."""
+"""What a party did and when: counted, written as JSON lines, served over HTTP, read back, and drawn for all together.
+
+Served are Prometheus metrics and a health check, on this machine only unless an address is named. ``/metrics`` has how
+far the run has come and what it cost, and ``/health`` the same in three words; neither has a number that comes from the
+data of an agent: of the steps only those that all parties share, no norm, no iterate. The residual is the bound that
+all parties agreed on.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +24,9 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.extras import load
 from npga.pages import Section, curve_section, fact_section, provenance_section, table_section, timeline_section
-from npga.runtimes._link import Link
+
+if TYPE_CHECKING:
+    from npga.runtimes._party import Link
 
 # A party that has waited this long for a neighbour says so in its lines, again and again.
 _BEAT_SECONDS = 1.0
@@ -31,6 +42,18 @@ _CURVES = [
 ]
 _TOTALS = ("iteration", "rounds", "messages", "floats_sent", "control_floats_sent", "bytes_sent", "bytes_received",
            "seconds", "computing", "waiting")  # fmt: skip
+_LOCAL = "127.0.0.1"
+_LONGEST_LINE_SECONDS = 10.0
+_COUNTERS = {
+    "rounds": "Rounds of NPGA.",
+    "control_rounds": "Rounds of agreeing: on the start, on steps, on when to stop.",
+    "messages": "Vectors of NPGA sent from an agent to a neighbour.",
+    "control_messages": "Vectors sent for agreeing.",
+    "bytes_sent": "Bytes sent to other parties.",
+    "bytes_received": "Bytes received from other parties.",
+    "waiting": "Seconds spent waiting for messages.",
+    "computing": "Seconds spent otherwise.",
+}
 
 
 class Logbook:
@@ -49,7 +72,7 @@ class Logbook:
     """
 
     def __init__(self, path: Path | None, party: int, pause: float, link: Link) -> None:
-        self._party, self._pause, self._link = party, pause, link
+        self._party, self._pause, self.link = party, pause, link
         self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +117,7 @@ class Logbook:
             "rounds": self.rounds, "messages": self.messages, "floats_sent": self.floats_sent,
             "control_rounds": self.control_rounds, "control_messages": self.control_messages,
             "control_floats_sent": self.control_floats_sent, "steps_rounds": self.steps_rounds,
-            "bytes_sent": self._link.bytes_sent, "bytes_received": self._link.bytes_received,
+            "bytes_sent": self.link.bytes_sent, "bytes_received": self.link.bytes_received,
             "seconds": seconds, "waiting": self.waiting, "computing": seconds - self.waiting,
         }  # fmt: skip
 
@@ -108,7 +131,7 @@ class Logbook:
             totals = self.totals()
             row = {"time": time.time(), "party": self._party, "iteration": iteration} | totals
             row |= self._since_last(totals) | {"residual": self.residual, "steps": self.steps}
-            row |= {"waited_for": {str(q): seconds for q, seconds in self._link.waited.items()}} | more
+            row |= {"waited_for": {str(q): seconds for q, seconds in self.link.waited.items()}} | more
             self._file.write(json.dumps(row) + "\n")
 
     def _since_last(self, totals: dict[str, Any]) -> dict[str, float]:
@@ -124,7 +147,7 @@ class Logbook:
 
         def look() -> None:
             while not self._closed.wait(_BEAT_SECONDS):
-                late = self._link.waits_for
+                late = self.link.waits_for
                 if late and self.silence > _BEAT_SECONDS:
                     with contextlib.suppress(OSError, ValueError):  # a full disk is told where it matters
                         self.line(self.iteration, force=True, waits_for=list(late))
@@ -138,6 +161,98 @@ class Logbook:
         if self._file is not None:
             with self._writing:
                 self._file.close()
+
+
+# Served over HTTP
+
+
+def serve_metrics(address: str, logbook: Logbook, patience: float) -> ThreadingHTTPServer:
+    """Serve ``/metrics`` and ``/health`` of a party until the process ends.
+
+    Parameters
+    ----------
+    address
+        "PORT" for this machine only, or "HOST:PORT"; port 0 takes a free one.
+    logbook
+        What the party has counted.
+    patience
+        How long a round may take while all is well.
+
+    Returns
+    -------
+    ThreadingHTTPServer
+        The server; its `server_address` is where it listens.
+    """
+    prometheus = load("prometheus_client", "metrics", "--metrics", "prometheus-client")
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise InputError(f"metrics are wanted at {address!r}; expected PORT or HOST:PORT")
+    registry = prometheus.CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(logbook))
+
+    class Answer(BaseHTTPRequestHandler):
+        timeout = _LONGEST_LINE_SECONDS
+
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._say(200, prometheus.CONTENT_TYPE_LATEST, prometheus.generate_latest(registry))
+            elif self.path == "/health":
+                well, words = health(logbook, patience)
+                self._say(200 if well else 503, "application/json", json.dumps(words).encode())
+            else:
+                self._say(404, "text/plain", b"/metrics or /health\n")
+
+        def _say(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Say nothing of requests."""
+
+    try:
+        server = ThreadingHTTPServer((host.strip("[]") or _LOCAL, int(port)), Answer)
+    except OSError as error:
+        raise InputError(f"cannot serve metrics at {address} ({error.strerror}); choose another port") from None
+    threading.Thread(target=server.serve_forever, daemon=True, name="npga-metrics").start()
+    return server
+
+
+def health(logbook: Logbook, patience: float) -> tuple[bool, dict[str, Any]]:
+    """Whether a round was finished within the patience, and how long ago, with whom it waits for."""
+    silence, late = logbook.silence, list(logbook.link.waits_for)
+    well = not late or silence <= patience
+    state = "connecting" if not logbook.rounds + logbook.control_rounds else "running" if well else "stalled"
+    return well, {"state": state, "iteration": logbook.iteration, "seconds": round(silence, 3), "waits_for": late}
+
+
+class _Collector:
+    """Reads the logbook whenever somebody asks."""
+
+    def __init__(self, logbook: Logbook) -> None:
+        self._logbook = logbook
+
+    def collect(self) -> Iterator[Any]:
+        core = load("prometheus_client.core", "metrics", "--metrics", "prometheus-client")
+        logbook = self._logbook
+        totals = logbook.totals()
+        for name, text in _COUNTERS.items():
+            unit = "_seconds" if name in ("waiting", "computing") else ""
+            yield core.CounterMetricFamily(f"npga_{name}{unit}", text, value=totals[name])
+        waited = core.CounterMetricFamily("npga_waited_for_seconds", "Seconds waited for a party.", labels=["party"])
+        for party, seconds in list(logbook.link.waited.items()):
+            waited.add_metric([str(party)], seconds)
+        yield waited
+        gauges = {"iteration": logbook.iteration, "silence_seconds": logbook.silence}
+        gauges["residual"] = math.nan if logbook.residual is None else logbook.residual
+        gauges |= {key: logbook.steps[key] for key in ("beta", "gamma", "theta") if key in logbook.steps}
+        for name, value in gauges.items():
+            yield core.GaugeMetricFamily(f"npga_{name}", f"The run's {name.replace('_', ' ')}.", value=value)
+
+
+# Read back and drawn
 
 
 def read_metrics(out: str | Path) -> dict[int, list[dict[str, Any]]]:

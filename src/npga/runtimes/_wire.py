@@ -12,16 +12,25 @@ packet.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import secrets
 import struct
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
+from npga import __version__
 from npga.errors import InputError
-from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost
+from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost, printable
+from npga.runtimes._job import Layout
 
 Array = NDArray[Any]
 PROTOCOL = 3
@@ -241,3 +250,95 @@ class PacketForm:
 
     def _vector(self, packet: bytes | bytearray, head: slice) -> Array:
         return np.frombuffer(packet, self._due.dtype, self._due.length, head.stop)
+
+
+# Before the first round
+
+
+# What arrives in a hello is printed and compared: short words, whole numbers, and nothing that is not expected.
+Word = Annotated[str, Field(max_length=64, pattern=r"^[ -~]*$")]
+Whole = Annotated[int, Field(ge=0, lt=2**53)]
+Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+@checked(frozen=True, config={"extra": "forbid", "strict": True})
+class Hello:
+    """What the two ends of a connection must agree on before anything else is sent.
+
+    Parameters
+    ----------
+    party, agents
+        Who speaks.
+    job, p, dtype, checkpoint_rounds, limits
+        The digest of the shared part of the job, and what is worth its own message when it differs.
+    nonce
+        Fresh randomness; both ends' make the number of this run.
+    protocol, release, clock
+        For compatibility, and for `npga check`.
+    received
+        How many messages of this run have come from the one that is greeted: more than none when a connection is
+        opened again.
+    check
+        Whether this is only a look, which disturbs nobody's run.
+    """
+
+    party: Whole
+    agents: tuple[Whole, ...]
+    job: Word
+    p: Whole
+    dtype: Word
+    checkpoint_rounds: Whole
+    limits: Annotated[str, Field(max_length=160, pattern=r"^[ -~]*$")] = ""
+    nonce: Nonce = field(default_factory=lambda: secrets.token_hex(16))
+    protocol: Whole = PROTOCOL
+    release: Word = __version__
+    clock: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = field(default_factory=time.time)
+    received: Whole = 0
+    check: bool = False
+
+    def text(self) -> str:
+        """The hello as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def read(text: str, peer: str) -> Hello:
+        """The hello that a neighbour sent."""
+        try:
+            return _HELLO.validate_json(text)
+        except ValidationError as error:
+            where = ", ".join(printable(".".join(map(str, item["loc"])) or item["type"]) for item in error.errors()[:3])
+            raise BadMessage(peer, f"its hello cannot be read ({where})") from None
+
+    def agree(self, other: Hello, party: int, layout: Layout) -> None:
+        """Refuse a neighbour that is not `party`, or that is about to run something else."""
+        peer = layout.title(party)
+        if other.party != party or other.agents != layout.parties[party]:
+            raise BadMessage(
+                peer, f"it says it is party {other.party} with agents {list(other.agents)}; expected "
+                f"party {party} with agents {list(layout.parties[party])}"
+            )  # fmt: skip
+        for name, remedy in (
+            ("protocol", "install the same release of npga at both ends"),
+            ("p", "both must use the same coupling rows"),
+            ("dtype", "both must use the same number format"),
+            ("checkpoint_rounds", "both must save in the same rounds"),
+            ("job", "compare the shared parts of job.toml"),
+            ("limits", "compare [stop] of job.toml"),
+        ):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise BadMessage(peer, f"its {name} is {theirs} and here it is {mine}; {remedy}")
+
+
+_HELLO = TypeAdapter(Hello)
+
+
+def run_number(*hellos: Hello) -> int:
+    """A number for this run of these ends, different each time.
+
+    No byte of it is 0x7F or 0xFF, so that `PacketForm.check` never mistakes a header for a number out of range.
+    """
+    digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
+    for hello in sorted(hellos, key=lambda hello: hello.party):
+        digest.update(hello.nonce.encode())
+    return int.from_bytes(bytes(byte & 0x7E for byte in digest.digest()), "little")

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from npga.extras import load
 from npga.runtimes._faults import ExitCode, PeerSlow
-from npga.runtimes._job import Job
-from npga.runtimes._link import Hello, Layout, nothing, run_number
-from npga.runtimes._party import LOG, Party
-from npga.runtimes._process import PartyOptions, run_process
-from npga.runtimes._wire import Due, Kind, PacketForm, round_bytes
+from npga.runtimes._job import Job, Layout
+from npga.runtimes._party import LOG, Party, nothing
+from npga.runtimes._wire import Due, Hello, Kind, PacketForm, round_bytes, run_number
+from npga.runtimes.inprocess import PartyOptions, run_process
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.runtimes._faults import LinkError, PeerSlow, farewell_of
 from npga.runtimes._job import Job
-from npga.runtimes._keys import Identity
-from npga.runtimes._link import Hello, nothing
 from npga.runtimes._neighbourhood import Neighbourhood
-from npga.runtimes._party import Party
-from npga.runtimes._process import PartyOptions, run_process
+from npga.runtimes._party import Party, nothing
 from npga.runtimes._sessions import Session, Stopwatch
-from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, import_grpc
-from npga.runtimes._wire import KIND_AT, Due, Kind, PacketForm, frame_size, is_farewell, pack_bytes
+from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Identity, import_grpc
+from npga.runtimes._wire import KIND_AT, Due, Hello, Kind, PacketForm, frame_size, is_farewell, pack_bytes
+from npga.runtimes.inprocess import PartyOptions, run_process
 
 Array = NDArray[Any]
 T = TypeVar("T")

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from npga import __version__
 from npga.errors import NpgaError
+from npga.runtimes._data_files import read_own_part
 from npga.runtimes._faults import ExitCode
-from npga.runtimes._job import Job, read_job
-from npga.runtimes._keys import expiry
-from npga.runtimes._link import Hello, Layout
-from npga.runtimes._party import read_own_part
-from npga.runtimes._process import parse_options
+from npga.runtimes._job import Job, Layout, read_job
+from npga.runtimes._streams import expiry
+from npga.runtimes._wire import Hello
+from npga.runtimes.inprocess import parse_options
 from npga.runtimes.net import GrpcLink
 
 _CLOCK_SECONDS = 5.0
