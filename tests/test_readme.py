@@ -78,7 +78,9 @@ def test_commands_exist():
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_figures_lead_somewhere(path):
     """The gallery's pages are written by the build, from the scripts of examples/; its index from their header."""
-    generated = {(ROOT / "docs" / "gallery" / "index.rst"): ROOT / "examples" / "GALLERY_HEADER.rst"}
+    gallery, scripts = ROOT / "docs" / "gallery", ROOT / "examples"
+    generated = {gallery / f"{script.stem}.rst": script for script in scripts.glob("*.py")}
+    generated[gallery / "index.rst"] = scripts / "GALLERY_HEADER.rst"
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             place = (path.parent / target).resolve()
