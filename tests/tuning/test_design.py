@@ -14,8 +14,7 @@ from helpers.families import random_problem
 from npga.errors import InputError
 from npga.theory import certify
 from npga.tuning import _search, design, tune
-from npga.tuning._design import _pattern
-from npga.tuning._design_space import DesignSpace, Pattern, patterns
+from npga.tuning._space import DesignSpace, Pattern, patterns
 
 NETWORK = npga.Network.erdos_renyi(6, 0.4, seed=4)
 
@@ -98,7 +97,7 @@ def test_a_short_time_is_shared_between_rows_patterns_and_runs(problem, solution
     tried = [trial for trial in found.trials if trial.stage == "descent"]
     names = {trial.version.name for trial in tried}
     assert {"extra", "nids", "diging", "atc-tracking", "aug-dgm", "npga-i", "npga-ii"} <= names
-    largest = [_pattern(trial.version) for trial in tried if trial.version.name == "designed"]
+    largest = [Pattern.of(trial.version) for trial in tried if trial.version.name == "designed"]
     assert set(patterns(2, 2)) <= set(largest)
     assert any(trial.stage == "run" for trial in found.trials)
 

@@ -4,8 +4,9 @@ This room owns the problem and its residual; it imports functions, networks and 
 
     problem     agents and coupling, checked; objective and residual at a point
     blocks      diag(A_1, ..., A_n) applied to all agents at once, and spectral norms
-    residual    by how much one more step would change anything: the residual of the optimality conditions
-    solution_facts  how far a point is from the solution at most, and whether its prices are the only ones
+    residual    by how much one more step would change anything: the residual of the optimality conditions; how far a
+                point is from the solution at most, and whether its prices are the only ones
+    consensus   agents that agree on one x, as such a problem
 """
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm

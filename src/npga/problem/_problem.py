@@ -23,8 +23,7 @@ from npga.errors import ProblemError
 from npga.functions import Function, Zero, join
 from npga.networks import Network
 from npga.problem._blocks import BlockOperator, dense_block
-from npga.problem._residual import Residual, Units, natural_curvature, residual
-from npga.problem._solution_facts import duals_are_unique, error_bound
+from npga.problem._residual import Residual, Units, duals_are_unique, error_bound, natural_curvature, residual
 
 Array = NDArray[Any]
 
@@ -104,6 +103,7 @@ class Problem:
         )
         self.h = h.astype(self.dtype)
         self.A = BlockOperator(blocks, self.p, self.dtype)
+        self.f, self.g = (join([getattr(agent, role) for agent in self.agents], self.sizes.tolist()) for role in "fg")
 
     def __repr__(self) -> str:
         return f"Problem(n={self.n}, p={self.p}, d={self.d}, h={self.h!r}, dtype={self.dtype.name})"
@@ -122,16 +122,6 @@ class Problem:
     def sizes(self) -> Array:
         """Numbers of variables d_1, ..., d_n."""
         return self.A.sizes
-
-    @cached_property
-    def f(self) -> Function:
-        """Sum of the f_i as one function of the concatenated x."""
-        return join([agent.f for agent in self.agents], self.sizes.tolist())
-
-    @cached_property
-    def g(self) -> Function:
-        """Sum of the g_i as one function of the concatenated x."""
-        return join([agent.g for agent in self.agents], self.sizes.tolist())
 
     @cached_property
     def mu(self) -> float:

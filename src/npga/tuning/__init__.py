@@ -7,16 +7,13 @@ theory and solver, and runs nothing but the solver's recursion in the solver's l
     adaptive_run     NPGA that finds its steps on the way, as a method of the one loop
     adaptive_agent   the same for one agent alone, whose parts others add up
     adaptive_steps   the decisions of such a run: steps tied to one number, legs, extrapolation
-    tune             `npga.tune`: one version or a ranking of several, and steps from the theorems
+    tune             `npga.tune`: one version or a ranking of several, steps from the theorems, the landscape of rates
     search           steps from trial runs; time, progress, and runs that are measured
     spectral         steps from the spectral radius, then from runs near the best of them
     certified_steps  steps with the best rate that is proved for every start
-    space            the unit-free coordinates that steps are searched in
-    linearise        the iteration near its fixed point, as NPGA on another problem
-    radius           the spectral radius of that iteration (Krylov-Schur)
+    space            the coordinates in which steps, or polynomials and steps, are searched
+    radius           the iteration near its fixed point, and its spectral radius (Krylov-Schur)
     design           `npga.design`: versions whose polynomials are searched
-    design_space     the coordinates of such versions
-    landscape        the rate over alpha and beta, drawn
     compare          `npga.compare`: anything against anything, tuned alike
     comparison       what it returns: tables, curves, profiles
     tuning_results   what all the others return
@@ -29,11 +26,9 @@ from npga.tuning._automatic import Search, Solution, solve
 from npga.tuning._compare import Entry, compare, read_comparison
 from npga.tuning._comparison import Comparison
 from npga.tuning._design import design
-from npga.tuning._landscape import Landscape, landscape
-from npga.tuning._linearise import Linearisation
-from npga.tuning._radius import Rate, rate
+from npga.tuning._radius import Linearisation, Rate, rate
 from npga.tuning._search import Measured, measure
-from npga.tuning._tune import tune
+from npga.tuning._tune import Landscape, landscape, tune
 from npga.tuning._tuning_results import DesignedVersion, Ranking, Trial, Trials, Tuning
 
 __all__ = [

@@ -21,9 +21,8 @@ from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.problem import Problem
 from npga.theory import STATES, Certificate, certify, sketch_rate, states
-from npga.tuning._design_space import DesignSpace
 from npga.tuning._search import Budget, OutOfTimeError, measure
-from npga.tuning._space import SearchSpace, StepSpace
+from npga.tuning._space import DesignSpace, SearchSpace, StepSpace
 from npga.tuning._spectral import ACCURACY, FORBIDDEN, Found, descend, slowness
 from npga.tuning._tuning_results import DesignedVersion, Trial, Trials, Tuning
 
@@ -50,9 +49,7 @@ def tune_certified(
 ) -> Tuning:
     """Minimise the certified rate over alpha, beta, gamma, theta and c."""
     begun = time.perf_counter()
-    space = (
-        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
-    )
+    space = StepSpace(problem, network, version, gamma_max)
     rng = np.random.default_rng(seed)
     job = CertifiedSearch(problem, network, space, budget)
     points = [space.middle, *(space.middle + _WIDE * rng.standard_normal((_SAMPLES, len(space.middle))))]

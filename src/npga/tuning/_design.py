@@ -27,9 +27,8 @@ from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
 from npga.tuning._certified_steps import design_certified
-from npga.tuning._design_space import DesignSpace, Pattern, patterns
 from npga.tuning._search import Budget, OutOfTimeError
-from npga.tuning._space import StepSpace
+from npga.tuning._space import DesignSpace, Pattern, StepSpace, patterns
 from npga.tuning._spectral import (
     ACCURACY,
     FORBIDDEN,
@@ -209,7 +208,7 @@ class _DesignSearch:
 
     def tune_rows(self, names: Sequence[str] | None = None) -> None:
         """Tune the rows that the search may start from, each in its part of the time."""
-        gamma_max = {"gamma_max": 1.0} if self.assumption_4 else {}
+        gamma_max = 1.0 if self.assumption_4 else None
         # Twins differ in gamma alone: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
         own = [find_version(name) for name, row in version_rows().items() if not row.twin]
         own = [row for row in own if names is None or row.name in names]
@@ -217,7 +216,7 @@ class _DesignSearch:
         for k, row in enumerate(rows, 1):
             if self._rows and self.budget.spent:
                 break
-            space = StepSpace(self.problem, self.network, row, **gamma_max)
+            space = StepSpace(self.problem, self.network, row, gamma_max)
             job = self._job(row, space, self.budget.until(_ROWS_UNTIL * k / len(rows)))
             best = self._best_of(descents, job, space, self.rng, _GLANCES, ())
             if best is not None:
@@ -232,7 +231,7 @@ class _DesignSearch:
             until = _ROWS_UNTIL + (_PATTERNS_UNTIL - _ROWS_UNTIL) * k / len(every)
             job = self._job(_BLANK, space, self.budget.until(until))
             places[pattern] = job, space
-            for row in [row for row in self._rows if pattern.holds(_pattern(row.version))][:_STARTS]:
+            for row in [row for row in self._rows if pattern.holds(Pattern.of(row.version))][:_STARTS]:
                 self._descend(job, space, row, _SIZE)
         for size in _AGAIN:
             for pattern in sorted(self._winners, key=lambda pattern: self._price(self._winners[pattern]))[:_PATTERNS]:
@@ -269,7 +268,7 @@ class _DesignSearch:
         lengths = []
         with suppress(OutOfTimeError):
             for k, trial in enumerate(candidates[:_RUNS]):
-                space = DesignSpace(self.problem, self.network, _pattern(trial.version), self.assumption_4)
+                space = DesignSpace(self.problem, self.network, Pattern.of(trial.version), self.assumption_4)
                 lengths.append(partial(self._length, self._job(_BLANK, space), longest_run(trial.rate)))
                 point = space.encode(trial.version, trial.steps)
                 found[k] = lengths[k](point), point
@@ -296,7 +295,7 @@ class _DesignSearch:
         return self._log_cost(trial.version) - math.log10(-math.log10(trial.rate))
 
     def _fits(self, version: Version) -> bool:
-        pattern = _pattern(version)
+        pattern = Pattern.of(version)
         return pattern.rounds <= self.rounds and max(pattern) <= self.degree
 
     def conclude(self, begun: float) -> DesignedVersion:
@@ -349,8 +348,3 @@ class _DesignSearch:
             seconds=time.perf_counter() - begun,
             measured=measured,
         )
-
-
-def _pattern(version: Version) -> Pattern:
-    b, c, d = version.kernel_polynomials(1.0)
-    return Pattern(len(d) - 1, len(c) - 1, len(b) - 1)

@@ -78,9 +78,7 @@ def best_trial(
     around: int = _AROUND,
 ) -> tuple[Trials, TrialRun]:
     """All trials, and the best one: successive halving over the space of steps, then twice around the winner."""
-    space = (
-        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
-    )
+    space = StepSpace(problem, network, version, gamma_max)
     rng, trials = np.random.default_rng(seed), Trials()
     points = [space.middle, *space.sample(samples, rng)]
     runners = [TrialRun(problem, network, space, u) for u in points]

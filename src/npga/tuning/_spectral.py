@@ -23,8 +23,7 @@ from npga.solver import Reference
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
-from npga.tuning._linearise import Linearisation
-from npga.tuning._radius import Rate, rate
+from npga.tuning._radius import Linearisation, Rate, rate
 from npga.tuning._search import Budget, Measured, OutOfTimeError, TrialRun, halve, measure
 from npga.tuning._space import SearchSpace, StepSpace
 from npga.tuning._tuning_results import Trial, Trials, Tuning
@@ -70,9 +69,7 @@ def tune_spectral(
     """Minimise the spectral radius over alpha, beta, gamma, theta and c, then choose by real runs."""
     begun = time.perf_counter()
     solution = solve_centrally(problem) if solution is None else solution
-    space = (
-        StepSpace(problem, network, version) if gamma_max is None else StepSpace(problem, network, version, gamma_max)
-    )
+    space = StepSpace(problem, network, version, gamma_max)
     job = SpectralSearch(problem, network, version, solution, space, budget)
     with suppress(OutOfTimeError, KeyboardInterrupt):  # what was found so far is in the trials
         job.search(space, seed)
