@@ -5,7 +5,7 @@ from __future__ import annotations
 import html as escaping
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -146,8 +146,8 @@ class Certificate:
         The steps examined; without given steps, those of `best`, or None.
     steps_given
         Whether the steps were given.
-    suggestions
-        Changes that bring the set-up under a theorem, each tried and found to work; empty when a theorem applies.
+    suggest
+        The call that finds the suggestions.
     problem
         The problem that was examined.
     linearised
@@ -161,9 +161,14 @@ class Certificate:
     best: Coverage | None
     steps: Steps | None
     steps_given: bool
-    suggestions: tuple[str, ...]
+    suggest: Callable[[], tuple[str, ...]] = field(compare=False)
     problem: Problem | None = field(default=None, compare=False)
     linearised: float = field(default=math.nan, compare=False)
+
+    @cached_property
+    def suggestions(self) -> tuple[str, ...]:
+        """Changes that bring the set-up under a theorem, each tried and found to work; empty when a theorem applies."""
+        return self.suggest()
 
     @cached_property
     def instance(self) -> InstanceCertificate:
@@ -182,8 +187,9 @@ class Certificate:
         at = setting(self.problem, self.network, self.version, self.steps)
         x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
         found = replace(self, linearised=linearised_rate(self.problem, at, self.steps, x, lam))
-        if "instance" in self.__dict__:
-            found.__dict__["instance"] = self.instance
+        found.__dict__.update(
+            {name: self.__dict__[name] for name in ("instance", "suggestions") if name in self.__dict__}
+        )
         return found
 
     @property

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +84,7 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
         best=best,
         steps=used,
         steps_given=given is not None,
-        suggestions=() if best is not None else _suggestions(problem, mixed, plain, given),
+        suggest=tuple if best is not None else partial(_suggestions, problem, mixed, plain, given),
         problem=problem,
     )
 
