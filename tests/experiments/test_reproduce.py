@@ -116,6 +116,18 @@ def test_figures_and_summaries_are_drawn_from_tables_alone(folder, monkeypatch):
     assert "| NIDS | ATC |" in before.decode()
 
 
+def test_the_data_of_a_figure_stand_beside_it(folder):
+    runs = [row for row in read_rows(folder / "elastic-net/summary.csv") if row["setting"] == "tuned" and row["chosen"]]
+    count = {(row["version"], row["repetition"]): row["iterations_1e-8"] for row in runs}
+    ratios = read_rows(folder / "elastic-net/advantage.csv")
+    assert ratios
+    for row in ratios:
+        assert row["iterations"] == count["dcpa", row["draw"]] / count[row["version"], row["draw"]]
+    curves = read_rows(folder / "elastic-net/gap.csv")
+    assert {row["version"] for row in curves} == {row["version"] for row in runs}
+    assert all(row["low"] <= row["gap"] <= row["high"] for row in curves)
+
+
 def test_another_choice_is_another_task(tmp_path):
     finished = FinishedRuns(tmp_path)
     task = Task(Ridge(), 0, "nids", Protocol())

@@ -7,7 +7,7 @@ version table say.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ Array = NDArray[np.float64]
 Row = dict[str, Any]
 
 CENTRAL_LOOK = Look("PGA, centralised", "#444444", (0, (1, 1)), width=2.0)
+GAP_COLUMNS = ("version", "against", "count", "gap", "low", "high")
+RATIO_COLUMNS = ("version", "draw", "iterations", "rounds")
 LEVEL = "1e-8"  # the gap to which versions are compared with DCPA
-_GRID = 400
+_GRID, _KEPT = 400, 60  # points of a median curve, and of them in the file beside its figure
 _STRIP = 0.022  # part of the height that one letter of a label takes
 _FONT = 8.5
 _ACROSS = 4
@@ -322,6 +324,24 @@ def advantages(runs: Sequence[Row]) -> list[Row]:
         for count in ("iterations", "rounds"):
             line[count].append(base[row["repetition"]][f"{count}_{LEVEL}"] / row[f"{count}_{LEVEL}"])
     return list(table.values())
+
+
+def gap_rows(points: Sequence[Row]) -> Iterator[Row]:
+    """What a figure of gaps shows: medians over draws, and the quartiles around them."""
+    for against in ("iteration", "round"):
+        for curve in gap_curves(points, against):
+            bands = [np.full(len(curve.x), np.nan) if band is None else band for band in (curve.low, curve.high)]
+            keep = np.unique(np.linspace(0, len(curve.x) - 1, _KEPT).round().astype(int))
+            for values in zip(*(column[keep] for column in (curve.x, curve.gap, *bands)), strict=True):
+                numbers = [float(f"{value:.6g}") for value in values]
+                yield dict(zip(GAP_COLUMNS, (curve.version, against, *numbers), strict=True))
+
+
+def ratio_rows(lines: Iterable[Row]) -> Iterator[Row]:
+    """What a figure of ratios shows, draw by draw."""
+    for line in lines:
+        for draw, ratios in enumerate(zip(line["iterations"], line["rounds"], strict=True)):
+            yield dict(zip(RATIO_COLUMNS, (line["version"], draw, *ratios), strict=True))
 
 
 def look_of(name: str) -> Look:

@@ -18,6 +18,8 @@ import numpy as np
 
 from npga.errors import InputError
 from npga.experiments._figures import (
+    GAP_COLUMNS,
+    RATIO_COLUMNS,
     Row,
     advantages,
     draw_bands,
@@ -25,7 +27,9 @@ from npga.experiments._figures import (
     draw_ratios,
     family_of,
     gap_curves,
+    gap_rows,
     look_of,
+    ratio_rows,
 )
 from npga.experiments._protocol import CENTRAL, LEVELS
 from npga.files import write_text
@@ -51,6 +55,7 @@ SUMMARY_COLUMNS = (
 )  # fmt: skip
 _TEXT = {
     "experiment", "version", "setting", "mixing", "status", "theorem", "standing", "tuning_method", "tuning_message",
+    "against",
 }  # fmt: skip
 CLEARLY = 1.5
 
@@ -112,10 +117,12 @@ def _one(report: Report, name: str, *, figures: bool) -> None:
     report.missed.extend(_missed(runs, about["target"]))
     write_text(folder / "summary.md", _text(runs, about, report.verdicts[name]))
     report.files.extend(folder / file for file in ("curves.csv", "summary.csv", "summary.md", "choices.json"))
+    points, title, lines = read_rows(folder / "curves.csv"), about["title"], advantages(runs)
+    write_rows(folder / "gap.csv", GAP_COLUMNS, gap_rows(points))
+    write_rows(folder / "advantage.csv", RATIO_COLUMNS, ratio_rows(lines))
+    report.files.extend(folder / file for file in ("gap.csv", "advantage.csv"))
     if figures:
-        points, title = read_rows(folder / "curves.csv"), about["title"]
         report.files.extend(draw_gaps(points, title, folder / "gap"))
-        lines = advantages(runs)
         if len(about["draws"]) > 1:
             report.files.extend(draw_bands(points, title, folder / "bands"))
             report.files.extend(draw_ratios(lines, title, folder / "advantage") if lines else [])

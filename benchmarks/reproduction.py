@@ -1,0 +1,204 @@
+"""Data, figures and tables of docs/reproduction.md, from what `npga reproduce` left in folders.
+
+    npga reproduce ridge --seeds 20 --out out/free
+    npga reproduce ridge --seeds 20 --within-theorems --out out/theorems
+    python benchmarks/reproduction.py --free out/free --theorems out/theorems
+
+The folders become docs/figures/reproduction.csv, and the data of each figure stand beside it; the page's tables are
+computed from reproduction.csv alone, which a test does again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import npga
+from npga.experiments import EXPERIMENTS, draw
+
+PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
+FIGURES = PAGE.parent / "figures"
+DATA = FIGURES / "reproduction.csv"
+COUNTS = ("iterations_1e-4", "iterations_1e-8", "iterations_1e-12", "rounds_1e-8")
+COLUMNS = (
+    "experiment", "steps", "repetition", "version", "mixing", "chosen", "rounds_per_iteration", *COUNTS, "gap", "alpha",
+    "beta", "gamma", "theta", "c", "rate_measured", "rate_predicted", "tuning_method", "tuning_work", "commit",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+# ------------------------------------------------------------------ from folders to data and figures
+
+
+def collect(folders: dict[str, Sequence[Path]]) -> None:
+    """Write the data and copy the figures; `folders` are those of free steps and of steps in the theorems' box."""
+    rows = []
+    for steps, places in folders.items():
+        for folder in places:
+            commit = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["commit"]
+            report = draw(folder, figures=steps == "free")
+            for name, runs in report.runs.items():
+                tuned = [row for row in runs if row["setting"] == "tuned"]
+                rows += [{**row, "steps": steps, "commit": (commit or "")[:7]} for row in tuned]
+                for kind in ("gap", "advantage"):
+                    if folder / name / f"{kind}.png" in report.files:
+                        for ending in ("png", "csv"):
+                            shutil.copy(folder / name / f"{kind}.{ending}", FIGURES / f"{name}-{kind}.{ending}")
+    with DATA.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: "" if row[key] is None else row[key] for key in COLUMNS} for row in rows)
+
+
+# ------------------------------------------------------------------ from data to tables
+
+
+def chosen(name: str, steps: str) -> dict[str, dict[int, Row]]:
+    """The faster run of W and W' by version and draw, in the draws that all versions have."""
+    with DATA.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if (row["experiment"], row["steps"]) == (name, steps)]
+    found: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        if row["chosen"] == "1":
+            found.setdefault(row["version"], {})[int(row["repetition"])] = row
+    return found
+
+
+def median(rows: Iterable[Row], column: str) -> float:
+    """The median over draws; nan where a version has no such constant."""
+    values = [float(row[column]) for row in rows if row[column]]
+    return float(np.median(values)) if values else float("nan")
+
+
+def ratios(found: dict[str, dict[int, Row]], version: str, count: str) -> np.ndarray:
+    """Counts of DCPA divided by those of a version, to a gap of 1e-8, draw by draw."""
+    column = f"{count}_1e-8"
+    return np.array([float(found["dcpa"][k][column]) / float(row[column]) for k, row in found[version].items()])
+
+
+def runs_table(name: str, steps: str) -> Iterator[list[str]]:
+    """Counts to three accuracies, and how many times fewer than DCPA."""
+    yield [
+        "version", "family", "rounds per iteration", "iterations to 1e-4, 1e-8, 1e-12", "rounds to 1e-8",
+        "iterations of DCPA / its own: median (range), won", "rounds of DCPA / its own: median (range), won",
+    ]  # fmt: skip
+    found = chosen(name, steps)
+    for version, draws in found.items():
+        rows = list(draws.values())
+        counts = [f"{median(rows, column):.0f}" for column in COUNTS]
+        cells = [npga.version(version).look.label, npga.version(version).family, rows[0]["rounds_per_iteration"]]
+        cells += [", ".join(counts[:3]), counts[3]]
+        for count in ("iterations", "rounds"):
+            values = ratios(found, version, count)
+            cells.append("1" if version == "dcpa" else _spread(values))
+        yield cells
+
+
+def _spread(values: np.ndarray) -> str:
+    """Median, range and draws above one; of one draw the number alone."""
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    return (
+        f"{np.median(values):.2f} ({values.min():.2f} to {values.max():.2f}), {int((values > 1).sum())}/{len(values)}"
+    )
+
+
+def box_table(name: str) -> Iterator[list[str]]:
+    """What the theorems' box costs: counts of free steps and of those in it, in the draws that both have."""
+    yield [
+        "version", "gamma, c: free", "gamma, c: in the box", "iterations to 1e-8: free, in the box", "times as many",
+        "iterations of DCPA / its own, in the box", "rounds of DCPA / its own, in the box",
+    ]  # fmt: skip
+    free, box = chosen(name, "free"), chosen(name, "theorems")
+    for version, draws in box.items():
+        rows, others = list(draws.values()), [free[version][draw] for draw in draws]
+        steps = [_constants(part) for part in (others, rows)]
+        counts = [median(part, "iterations_1e-8") for part in (others, rows)]
+        both = zip(rows, others, strict=True)
+        more = np.median([float(a["iterations_1e-8"]) / float(b["iterations_1e-8"]) for a, b in both])
+        cells = [npga.version(version).look.label, *steps, f"{counts[0]:.0f}, {counts[1]:.0f}", f"{more:.2f}"]
+        yield cells + [
+            "1" if version == "dcpa" else f"{np.median(ratios(box, version, count)):.2f}"
+            for count in ("iterations", "rounds")
+        ]
+
+
+def answer_table() -> Iterator[list[str]]:
+    """Who is best in iterations and in rounds, by experiment and box, and who beats DCPA in rounds in every draw."""
+    yield [
+        "experiment", "steps", "draws", "fewest iterations: times fewer than DCPA, won",
+        "fewest rounds: times fewer than DCPA, won", "fewer rounds than DCPA in every draw",
+    ]  # fmt: skip
+    for name, kind in EXPERIMENTS.items():
+        for steps, words in (("free", "free"), ("theorems", "in the box")):
+            found = chosen(name, steps)
+            if not found:
+                continue
+            cells = [kind.title.split(":")[0].removeprefix("Experiment "), words, str(len(found["dcpa"]))]
+            others = [version for version in found if version != "dcpa"]
+            for count in ("iterations", "rounds"):
+                middle = {version: float(np.median(ratios(found, version, count))) for version in others}
+                best = max(middle, key=middle.__getitem__)
+                won = int((ratios(found, best, count) > 1.0).sum())
+                cells.append(f"{npga.version(best).look.label}: {middle[best]:.2f}, {won}/{cells[2]}")
+            always = [version for version in others if (ratios(found, version, "rounds") > 1.0).all()]
+            yield [*cells, ", ".join(npga.version(version).look.label for version in always) or "none"]
+
+
+def _constants(rows: Sequence[Row]) -> str:
+    """Medians of gamma and, where it is tuned, of c."""
+    c = f", {median(rows, 'c'):.2g}" if npga.version(rows[0]["version"]).tunes_c else ""
+    return f"{median(rows, 'gamma'):.2f}{c}"
+
+
+def draws_of(name: str, steps: str) -> str:
+    """How many draws, and the code that ran them."""
+    found = chosen(name, steps)
+    if not found:
+        return ""
+    rows = [row for draws in found.values() for row in draws.values()]
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    method = ", ".join(sorted({row["tuning_method"] for row in rows}))
+    count = len(next(iter(found.values())))
+    return f"{count} draw{'s' if count > 1 else ''}, tuner: {method}, code: {commits}."
+
+
+def markdown(rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; the first row is its head."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * (lines[0].count("|") - 1), *lines[1:]])
+
+
+def rewritten(text: str) -> str:
+    """The page with its tables computed again."""
+    pattern = r"(<!-- answer -->\n).*?(<!-- end -->)"
+    text = re.sub(pattern, lambda m: f"{m[1]}{markdown(answer_table())}\n{m[2]}", text, count=1, flags=re.DOTALL)
+    for name in EXPERIMENTS:
+        for kind in ("free", "theorems", "box"):
+            rows = box_table(name) if kind == "box" else runs_table(name, kind)
+            pattern = rf"(<!-- {kind}: {name} -->\n).*?(<!-- end -->)"
+            if re.search(pattern, text, flags=re.DOTALL):
+                said = draws_of(name, "free" if kind == "free" else "theorems")
+                table = f"{said}\n\n{markdown(rows)}\n"
+                text = re.sub(pattern, lambda m, t=table: m[1] + t + m[2], text, flags=re.DOTALL)
+    return text
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--free", type=Path, nargs="*", default=[], help="folders of npga reproduce")
+    parser.add_argument(
+        "--theorems", type=Path, nargs="*", default=[], help="folders of npga reproduce --within-theorems"
+    )
+    options = parser.parse_args()
+    if options.free or options.theorems:
+        collect({"free": options.free, "theorems": options.theorems})
+    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The page of the paper's experiments says what its data say."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import reproduction
+
+
+@pytest.fixture(scope="module")
+def text():
+    return reproduction.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_tables_are_computed_from_the_data_beside_them(text):
+    assert reproduction.rewritten(text) == text
+
+
+def test_every_figure_has_its_data_beside_it(text):
+    figures = re.findall(r"\]\((figures/[\w-]+)\.png\)", text)
+    assert figures
+    for name in figures:
+        assert f"({name}.csv)" in text
+        assert (reproduction.PAGE.parent / f"{name}.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["ridge", "elastic-net"])
+def test_what_the_recommendations_say(name):
+    """README.md and docs/choose.md: NIDS for rounds, NPGA-I and NPGA-II for iterations, with free steps."""
+    found = reproduction.chosen(name, "free")
+    rounds = {version: np.median(reproduction.ratios(found, version, "rounds")) for version in found}
+    iterations = {version: np.median(reproduction.ratios(found, version, "iterations")) for version in found}
+    assert (reproduction.ratios(found, "nids", "rounds") > 1.0).all()
+    assert set(sorted(rounds, key=rounds.get)[-2:]) == {"nids", "p2d2"}
+    assert set(sorted(iterations, key=iterations.get)[-2:]) == {"npga-i", "npga-ii"}
+
+
+def test_in_the_box_steps_are_in_the_box():
+    for name in ("ridge", "elastic-net"):
+        for draws in reproduction.chosen(name, "theorems").values():
+            for row in draws.values():
+                assert float(row["gamma"]) <= 1.0
+                assert row["version"] != "nids" or float(row["c"]) <= 0.5
