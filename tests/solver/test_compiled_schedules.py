@@ -13,23 +13,22 @@ from test_recursion import network_for, with_tame_c
 import npga
 from helpers.families import VERSIONS, random_problem, tame_steps
 from npga import functions as fn
-from npga.solver import Npga, _compiled, _packing, _schedules
-from npga.solver._compiled import CompiledNpga
-from npga.solver._schedules import Agents, Pace, Panels, schedule_for, together
+from npga.solver import Npga, _compiled, _packing
+from npga.solver._compiled import CompiledNpga, Pace, Schedule, schedule_for, together
 
 SCHEDULES = {
-    "agents": lambda plan: Agents(plan, 1),
-    "agents, two threads": lambda plan: Agents(plan, 2),
-    "panels": lambda plan: Panels(plan, 1, 2),
-    "panels, three threads": lambda plan: Panels(plan, 3, 2),
-    "one panel": lambda plan: Panels(plan, 1, 1000),
+    "agents": lambda plan: Schedule(plan, 1),
+    "agents, two threads": lambda plan: Schedule(plan, 2),
+    "panels": lambda plan: Schedule(plan, 1, 2),
+    "panels, three threads": lambda plan: Schedule(plan, 3, 2),
+    "one panel": lambda plan: Schedule(plan, 1, 1000),
 }
 
 
 @pytest.fixture
 def small_groups(monkeypatch):
     monkeypatch.setattr(_packing, "_GROUP_BYTES", 400)
-    monkeypatch.setattr(_schedules, "_RETRY", 3)
+    monkeypatch.setattr(_compiled, "_RETRY", 3)
 
 
 @pytest.mark.usefixtures("small_groups")
@@ -123,7 +122,7 @@ def test_large_matrices_by_panels(order):
 
 def test_pace_prefers_what_is_faster_and_looks_again(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_schedules.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_compiled.time, "perf_counter", lambda: clock[0])
     cost = {True: 0.02, False: 0.01}
     ran, ends = [], []
 

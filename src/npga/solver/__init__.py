@@ -17,15 +17,12 @@ not know what theory promises. Chapters in reading order:
     result      status, trace and result
     showing     figures, and the sections of a report
     reference   a centralised solution to the last digits
-    compiled    NPGA by the compiled core, its meter, and leaps over several records
-    schedules   in which order, in which pieces and on how many threads the core works
+    compiled    NPGA by the compiled core, its meter, leaps over several records; order of the work, and threads
     packing     a problem, a network, a version and steps as the core reads them
-    core        the core's structs and functions by name; how it is found, or built
-    core/       the core itself, in C++: loops and formulas
+    core/       the core itself, in C++: loops and formulas; how it is built, found and loaded
 """
 
 from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
-from npga.solver._core import core_status
 from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
 from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
 from npga.solver._obstacles import Obstacle, Watch, find_obstacle
@@ -36,6 +33,7 @@ from npga.solver._result import AgentTrace, Record, Result, Status, Trace, Work
 from npga.solver._showing import convergence_section
 from npga.solver._solve import Tell, conclude, show_progress, solve
 from npga.solver._stopping import Limits, Rule, Snapshot
+from npga.solver.core import core_status
 from npga.steps import Steps
 
 __all__ = [

@@ -1,34 +1,53 @@
 """NPGA by the compiled core: all iterations of a stretch in one call, measured by the core as well.
 
 `CompiledNpga` is the method, `CompiledMeter` measures its states and leaps over several recorded iterations at once.
-`CompiledPga` is NPGA of a lone agent that knows everything.
+`Schedule` says in which order the core works, in which pieces, and on how many threads: the core releases the
+interpreter's lock, so that Python's own threads run it side by side. ``NPGA_THREADS`` limits their number.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from npga.networks import Network, Version
-from npga.networks import version as find_version
 from npga.problem import Problem
-from npga.solver import _core as c
 from npga.solver._loop import Iterate, Leap, Meter
-from npga.solver._packing import Plan, UnsupportedError, parts
-from npga.solver._pga import Pga
+from npga.solver._packing import BY_COLUMNS, BY_ROWS, Plan, addresses
 from npga.solver._recursion import Npga, State
 from npga.solver._result import Record
-from npga.solver._schedules import Agents, schedule_for
 from npga.solver._stopping import Limits, Snapshot, next_record
+from npga.solver.core import structs as c
 from npga.steps import Steps
 
 Array = NDArray[Any]
+T = TypeVar("T")
+
+# Second-level caches are 1 to 2 MB. A matrix beyond half of that does not survive between its two products.
+_CACHE_BYTES = 1 << 20
+# Dual arrays beyond this are fetched from memory once for each neighbour, unless a panel of them is kept.
+_DUAL_BYTES = 1 << 22
+# Bytes that one thread moves in about 0.3 ms. With less work in an iteration, waiting for the other threads costs more
+# than they save, and on a busy machine a thousand times more.
+_THREAD_BYTES = 1 << 21
+_PANEL_ROWS = (32, 1024)
+# Long enough for the prefetcher: a column's piece of a panel, and the bytes of an agent's rows in one.
+_COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 15
+# The largest panel whose second reading still comes from a cache, be it the last one.
+_PANEL_BYTES = 1 << 24
+# As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
+_CHUNKS = 8
+# A piece of work after which the number of threads is chosen again, and how often the slower choice is tried again.
+_PIECE_SECONDS, _RETRY = 0.1, 40
 # Python hears from the core this often: fast enough for Ctrl-C and a progress bar.
 _LEAP_SECONDS = 0.05
 # The limits that the core tests at each record, and those that no leap passes (time, by the length of a leap).
@@ -84,7 +103,7 @@ class Buffers:
         own |= {"kept": np.array(state.kept, state.lam.dtype), "Ax": np.empty_like(own["lam"])}
         own |= dict(zip(("message", "reply", "rest", "rest_new", "change", "total"), messages, strict=False))
         self._own = own
-        self.arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
+        self.arrays = c.Arrays(**addresses(**own))
 
     def state(self, before: State, done: int, rounds: int) -> State:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
@@ -112,16 +131,15 @@ class CompiledMeter(Meter[State]):
         self._ready: tuple[Iterate | None, Any] = (None, None)
         problem, units = method.problem, method.problem.units
         n, p, d, work = problem.n, problem.p, problem.d, method.plan.parts.f.work
-        sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 3 * max(p, d), "matrix": work}
+        sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 4 * max(p, d), "matrix": work}
         self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
         self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "counts": units.counts}
-        self._alive["squares"] = units.squares
         self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}
+        self._alive["squares"] = units.squares
         if units.smooth:
-            smooth = np.zeros(p, np.int64)
+            smooth = self._alive["is_smooth"] = np.zeros(p, np.int64)
             for _, rows in units.smooth:
                 smooth[rows] = 1
-            self._alive["is_smooth"] = smooth
         if reference is not None:
             self._alive["reference"] = np.ascontiguousarray(reference, problem.dtype)
         self._gauge = c.Gauge(
@@ -131,7 +149,7 @@ class CompiledMeter(Meter[State]):
             g_is_zero=problem.g.is_zero,
             h_is_indicator=problem.h.is_indicator,
             blocks=len(units.is_hard),
-            **{name: array.ctypes.data for name, array in self._alive.items()},
+            **addresses(**self._alive),
         )
 
     def measure(self, state: Iterate, seconds: float) -> Snapshot:
@@ -147,17 +165,15 @@ class CompiledMeter(Meter[State]):
     def _findings(self, state: Iterate) -> Any:
         self._gauge.energy = self.yardstick.energy
         own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
-        arrays = c.Arrays(**{name: array.ctypes.data for name, array in own.items()})
-        table, plan, done, nothing = np.zeros(1, _FINDINGS), self._method.plan, ctypes.c_int64(), ctypes.c_int64(0)
-        task, stopping = c.Task(), c.Stopping(*[1.0] * len(c.Stopping._fields_))
-        structs = (ctypes.addressof(struct) for struct in (plan.struct, arrays, task, nothing))
-        rest = (ctypes.addressof(self._gauge), ctypes.addressof(stopping), table.ctypes.data, ctypes.addressof(done))
-        plan.core("sweep", plan.dtype)(*structs, 1, *rest)
+        table, stopping = np.zeros(1, _FINDINGS), c.Stopping()
+        self._method.order.sweep(
+            c.Arrays(**addresses(**own)), np.zeros(1), gauge=self._gauge, stopping=stopping, table=table
+        )
         return table[0]
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
         """One record for each row of findings."""
-        consensus = _divide(table["spread"], table["size"])
+        consensus = np.divide(table["spread"], table["size"], out=np.zeros(len(table)), where=table["size"] > 0.0)
         columns = (table["gap"] / self.yardstick.distance, table["kkt"], consensus, table["objective"])
         return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
 
@@ -165,7 +181,7 @@ class CompiledMeter(Meter[State]):
         """A function that advances over many recorded iterations at once; None where single ones are long anyway."""
         method, order = self._method, self._method.order
         tested = limits.packed((*SWEPT, *COUNTED))
-        if not isinstance(order, Agents) or order.threads > 1 or tested is None:
+        if order.name != "agents" or order.threads > 1 or tested is None:
             return None
 
         def leap(state: State, until: int) -> tuple[State, list[Record]]:
@@ -196,13 +212,13 @@ class CompiledMeter(Meter[State]):
             points.append(min(next_record(points[-1], every), max_iters))
         return np.array(points)
 
-    def _sweep(self, state: State, order: Agents, points: Array, stopping: c.Stopping) -> tuple[State, list[Record]]:
+    def _sweep(self, state: State, order: Schedule, points: Array, stopping: Any) -> tuple[State, list[Record]]:
         method, buffers = self._method, Buffers(state, self._method.messages)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros(len(lengths), _FINDINGS)
         self._gauge.energy = self.yardstick.energy
         begun = time.perf_counter()
-        rows, done = order.sweep(buffers.arrays, lengths, self._gauge, stopping, table)
+        rows, done = order.sweep(buffers.arrays, lengths, gauge=self._gauge, stopping=stopping, table=table)
         order.pace.note(False, time.perf_counter() - begun, done)
         after = buffers.state(state, done, method.rounds)
         whole = rows > 0 and after.iteration == points[rows - 1]
@@ -215,44 +231,166 @@ class CompiledMeter(Meter[State]):
         return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
 
 
-# ------------------------------------------------------------------ the centralised method
+# ------------------------------------------------------------------ schedules and threads
 
 
-class CompiledPga(Pga):
-    """PGA, compiled: EXTRA on the gathered problem, where B^2 = C = 0 and D = 1 leave lam+ = prox_{beta h*}(v).
+def schedule_for(plan: Plan) -> Schedule:
+    """The schedule that suits the sizes of a problem and the threads that there may be."""
+    own, low = plan.parts, plan.struct
+    dual_bytes = low.n * low.p * plan.dtype.itemsize
+    work = 2 * int(own.bytes_of_A.sum()) + 6 * dual_bytes + plan.links * low.p * plan.dtype.itemsize // 2
+    threads = thread_limit() if work >= _THREAD_BYTES else 1
+    rows = _panel_rows(plan)
+    outgrown = int(own.bytes_of_A.max()) > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
+    if own.h.is_separable and outgrown and rows and low.degree == 1:
+        return Schedule(plan, threads, rows)
+    return Schedule(plan, threads)
 
-    It is measured in NumPy, because the residual has the units of the problem as it was, not of the gathered one.
+
+def thread_limit() -> int:
+    """``NPGA_THREADS``, or as many threads as this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, int(os.environ.get("NPGA_THREADS") or cores or 1))
+
+
+def _panel_rows(plan: Plan) -> int:
+    """Rows of a panel: as many as fit the second-level cache with their matrices and dual rows (eight arrays).
+
+    At least so many that the rows are worth their loops, and then in the last cache; 0 when that is too small.
+    """
+    low = plan.struct
+    bytes_of_row = int(plan.parts.bytes_of_A.sum()) / low.p + 8 * low.n * plan.dtype.itemsize
+    least, most = _PANEL_ROWS
+    forms = {matrix.form for matrix in plan.parts.matrices}
+    if BY_COLUMNS in forms:
+        least = _COLUMN_PANEL_ROWS
+    elif BY_ROWS in forms:
+        own = int(plan.parts.bytes_of_A.max()) // low.p
+        least = max(least, min(_ROW_PANEL_BYTES // own // 8 * 8, low.p // 4))
+    rows = int(_CACHE_BYTES / bytes_of_row) // 8 * 8
+    if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
+        return 0
+    return min(max(rows, least), most)
+
+
+class Schedule:
+    """Iterations of a plan on some threads: the agent schedule, or with `rows` the panel schedule (see schedules.hpp).
+
+    The bits do not depend on the number of threads, so that it may change in the middle of a run: panels are dealt out
+    in chunks, as many for any number of threads up to theirs.
     """
 
-    path = "compiled"
+    def __init__(self, plan: Plan, threads: int, rows: int = 0) -> None:
+        low, groups = plan.struct, plan.parts.groups
+        self.plan, self.name = plan, "panels" if rows else "agents"
+        panels = -(-low.p // rows) if rows else 0
+        count = min(max(_CHUNKS, threads), panels)
+        self.threads = min(threads, count if rows else len(groups) - 1)
+        self.pace = Pace(self.threads)
+        scratch = 3 * low.n * rows if rows else int(np.diff(groups).max()) * low.p
+        shared = {
+            "chunks": (np.linspace(0, panels, count + 1).round() * rows).clip(max=low.p).astype(np.int64),
+            "pulls": np.empty((count, low.d), plan.dtype),
+            "arrived": np.zeros(1, np.int64),
+            "meetings": np.zeros(1, np.int64),
+            "sums": np.zeros(2 * self.threads),
+        }
+        own = {"scratch": np.empty((self.threads, scratch), plan.dtype)}
+        own["work"] = np.empty((self.threads, plan.parts.f.work), plan.dtype)
+        self._alive = shared, own
 
-    def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
-        super().__init__(problem, network, steps)
-        if isinstance(steps.alpha, tuple):
-            raise UnsupportedError("pga with an alpha for each agent has no kernel")
-        if len({sparse.issparse(block) for block in problem.A.blocks}) > 1:
-            raise UnsupportedError("pga with dense and sparse matrices has no kernel")
-        _ = parts(problem)  # names what has no kernel, agent by agent
-        alone = Network.from_W(np.ones((1, 1)))
-        self.lone = CompiledNpga(problem.gathered, alone, find_version("extra"), steps)
+        def task(thread: int, threads: int) -> Any:
+            mine = addresses(**shared, **{name: rows[thread] for name, rows in own.items()})
+            return c.Task(thread=thread, threads=threads, chunk_count=count, rows=rows, **mine)
 
-    def advance(self, state: Iterate, iterations: int) -> Iterate:
-        """The state `iterations` later, or the first one that is not finite."""
-        return self.back(state, self.lone.advance(self.gathered(state), iterations))
+        self._team, self._alone = [task(k, self.threads) for k in range(self.threads)], task(0, 1)
 
-    def gathered(self, state: Iterate) -> State:
-        """A state as that of the lone agent, whose u and v are not read."""
-        zero = np.zeros_like(state.lam)
-        total = state.Ax.sum(axis=0)[None]
-        return State(state.x, state.lam, state.lam_prev, total, v=zero, u=zero, iteration=state.iteration)
+    def __call__(self, arrays: Any, iterations: int, fresh: bool) -> int:
+        """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
 
-    def back(self, before: Iterate, state: State) -> Iterate:
-        """The state of the lone agent with the rows A_i x_i."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            Ax = self.problem.A.apply(state.x)
-        return replace(before, x=state.x, lam=state.lam, lam_prev=state.lam_prev, Ax=Ax, iteration=state.iteration)
+        def run(count: int, threaded: bool, last: bool) -> int:
+            nonlocal fresh
+            done = self.sweep(arrays, np.array([count]), threaded, last, fresh)[1]
+            fresh = False
+            return done
+
+        return self.pace(run, iterations)
+
+    def sweep(
+        self, arrays: Any, lengths: Array, threaded: bool = False, images: bool = True, fresh: bool = True,
+        gauge: Any = None, stopping: Any = None, table: Array | None = None,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Several lengths of iterations, with a row of findings after each if there is a table; see core.cpp."""
+        team = self._team if threaded else [self._alone]
+        done, lengths = np.zeros(len(team), np.int64), lengths.astype(np.int64)
+        each = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
+        measured = [None if struct is None else ctypes.addressof(struct) for struct in (gauge, stopping)]
+        measured.append(None if table is None else table.ctypes.data)
+        call, calls = partial(self.plan.calls["sweep"], self.plan.address), []
+        for k, (task, own) in enumerate(zip(team, each, strict=True)):
+            task.images, task.fresh = images, fresh
+            place = ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
+            calls.append(partial(call, *place, *measured, done[k:].ctypes.data))
+        return int(together(calls)[0]), int(done[0])
 
 
-def _divide(numerator: Array, denominator: Array) -> Array:
-    """The quotient, 0 where the denominator is."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0.0)
+class Pace:
+    """Runs iterations on one thread or on several, whichever has been faster.
+
+    Threads wait for one another in every iteration. On an idle machine they pay; where other processes compete for the
+    cores they can be a hundred times slower than one thread.
+
+    Parameters
+    ----------
+    threads
+        How many threads there are; with one there is nothing to choose.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._choices = (True, False) if threads > 1 else (False,)
+        self._seconds: dict[bool, float] = {}
+        self._warm: set[bool] = set()
+        self._pieces = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of an iteration lately; 0 when not known yet."""
+        return min(self._seconds.values(), default=0.0)
+
+    def note(self, threaded: bool, seconds: float, iterations: int) -> None:
+        """Remember how long some iterations took; not the first call, which finds nothing in a cache."""
+        if threaded in self._warm and iterations:
+            self._seconds[threaded] = seconds / iterations
+        self._warm.add(threaded)
+
+    def _choose(self) -> bool:
+        for choice in self._choices:
+            if choice not in self._seconds:
+                return choice
+        self._pieces += 1
+        faster = min(self._choices, key=lambda choice: self._seconds[choice])
+        return faster if self._pieces % _RETRY or len(self._choices) == 1 else not faster
+
+    def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
+        """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
+        done = 0
+        while done < iterations:
+            threaded = self._choose()
+            known = self._seconds.get(threaded)
+            piece = 1 if known is None else max(1, int(_PIECE_SECONDS / max(known, 1e-9)))
+            piece = min(piece if len(self._choices) > 1 else iterations, iterations - done)
+            begun = time.perf_counter()
+            ran = run(piece, threaded, done + piece == iterations)
+            self.note(threaded, time.perf_counter() - begun, ran)
+            done += ran
+            if ran < piece:
+                break
+        return done
+
+
+def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Run all calls side by side, each on a thread; returns their results in order."""
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ThreadPoolExecutor(len(calls), thread_name_prefix="npga") as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -15,7 +15,7 @@ from npga.solver._accelerated import Id2a, MultiId2a, OptimalAffine, ascent_step
 from npga.solver._admm import DcAdmm, IdcAdmm, TrackingAdmm, balanced_penalty, needs_equality
 from npga.solver._exact import DualExact, Puda, dual_steps, needs_curvature, puda_steps
 from npga.solver._loop import Method
-from npga.solver._pga import Pga, safe_steps
+from npga.solver._pga import CompiledPga, Pga, safe_steps
 from npga.solver._recursion import Npga
 from npga.steps import Steps, with_fixed
 
@@ -90,7 +90,7 @@ METHODS: dict[str, MethodRow] = {
             inside="nothing",
             reference="Chambolle & Pock 2011; Condat 2013; equation (pga) of Li & Su 2024",
             make=lambda problem, network, _, steps: Pga(problem, network, steps),
-            compiled=lambda *arguments: _compiled_pga(*arguments),
+            compiled=lambda problem, network, _, steps: CompiledPga(problem, network, steps),
             choose=lambda problem, *_: safe_steps(problem),
             free=("alpha", "beta", "theta"),
         ),
@@ -305,12 +305,11 @@ def _by_path(path: str, compiled: Callable[[], M], plain: Callable[[], M]) -> M:
     """The compiled form where it was asked for, or where it is possible."""
     if path == "vectorised":
         return plain()
-    from npga.solver._core import CoreError
     from npga.solver._packing import UnsupportedError
 
     try:
         return compiled()
-    except (UnsupportedError, CoreError) as culprit:
+    except UnsupportedError as culprit:
         if path == "compiled":
             raise InputError(
                 f'path="compiled" was asked for, but {culprit}; use path="auto" or path="vectorised"'
@@ -318,9 +317,3 @@ def _by_path(path: str, compiled: Callable[[], M], plain: Callable[[], M]) -> M:
         made = plain()
         made.path_reason = str(culprit)
         return made
-
-
-def _compiled_pga(problem: Problem, network: Network, _: Version | None, steps: Steps) -> Method[Any]:
-    from npga.solver._compiled import CompiledPga
-
-    return CompiledPga(problem, network, steps)

@@ -22,7 +22,8 @@ from npga.errors import VersionError
 from npga.functions import Function, KernelForm, Kind
 from npga.networks import Network, Version
 from npga.problem import Problem
-from npga.solver import _core as c
+from npga.solver.core import Core, find_core
+from npga.solver.core import structs as c
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -38,7 +39,20 @@ BY_COLUMNS, BY_ROWS, SPARSE = 1, 2, 3
 
 
 class UnsupportedError(Exception):
-    """A part of the problem that only the vectorised path can run; the message names it."""
+    """What the compiled core cannot run, or why there is none; the message names it."""
+
+
+def core() -> Core:
+    """The compiled core of this machine."""
+    found = find_core()
+    if isinstance(found, str):
+        raise UnsupportedError(found)
+    return found
+
+
+def addresses(**arrays: Array) -> dict[str, int]:
+    """Where arrays begin, by name."""
+    return {name: array.ctypes.data for name, array in arrays.items()}
 
 
 class Plan:
@@ -51,47 +65,33 @@ class Plan:
     """
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
-        self.core, self.dtype, self.parts = c.core(), problem.dtype, parts(problem)
-        own, dtype = self.parts, self.dtype
-        self.links = 2 * len(network.edges)
+        self.dtype, self.parts, self.links = problem.dtype, parts(problem), 2 * len(network.edges)
+        self.calls = {name: call for (name, size), call in core().calls.items() if size == problem.dtype.itemsize}
+        own, (n, p, d), dtype = self.parts, (problem.n, problem.p, problem.d), self.dtype
         polynomials, (r, s) = _polynomials(version, steps, dtype)
         recursion = np.zeros((2, 0), dtype)
         if version.chebyshev > 1:
             recursion = np.ascontiguousarray(np.array(version.polynomial(network).recursion, dtype).T)
         lists = _neighbours(network)
-        weights = np.tile(version.edge_weights(network), 2)[lists.order].astype(dtype)
-        alpha = np.repeat(np.array(steps.per_agent(problem.n), dtype), own.offsets[1:] - own.offsets[:-1])
-        short = problem.p < _SHORT and problem.n * problem.p <= _TILE
-        copies = problem.n if len(own.h.segments) == 1 and own.h.is_separable and short else 1
-        ready_g, ready_h = np.empty((3, problem.d), dtype), np.empty((3, copies * problem.p), dtype)
-        self._alive = (own, polynomials, recursion, lists, weights, alpha, ready_g, ready_h)
+        copies = n if p < _SHORT and n * p <= _TILE and own.h.is_one_loop else 1
+        ready_g, ready_h = np.empty((4, d), dtype), np.empty((4, copies * p), dtype)
+        arrays = {
+            "alpha": np.repeat(np.array(steps.per_agent(n), dtype), own.offsets[1:] - own.offsets[:-1]),
+            **{name: getattr(own, name) for name in ("offsets", "groups", "f_bounds", "g_bounds")},
+            "links": lists.links,
+            "neighbours": lists.neighbours,
+            "weights": np.tile(version.edge_weights(network), 2)[lists.order].astype(dtype),
+            **dict(zip(("b", "c", "d_powers", "carry", "scale"), (*polynomials, *recursion), strict=True)),
+        }
+        self._alive = (arrays, ready_g, ready_h)
+        functions = own.f.struct(np.empty((4, 0), dtype), 0), own.g.struct(ready_g, 1), own.h.struct(ready_h, copies)
         self.struct = c.Plan(
-            n=problem.n,
-            p=problem.p,
-            d=problem.d,
-            beta=steps.beta,
-            theta=steps.theta,
-            alpha=alpha.ctypes.data,
-            matrices=ctypes.addressof(own.matrices),
-            offsets=own.offsets.ctypes.data,
-            f=own.f.struct(np.empty((3, 0), dtype), 0),
-            g=own.g.struct(ready_g, 1),
-            h=own.h.struct(ready_h, copies),
-            groups=own.groups.ctypes.data,
-            group_count=len(own.groups) - 1,
-            f_bounds=own.f_bounds.ctypes.data,
-            g_bounds=own.g_bounds.ctypes.data,
-            links=lists.links.ctypes.data,
-            neighbours=lists.neighbours.ctypes.data,
-            weights=weights.ctypes.data,
-            **{name: row.ctypes.data for name, row in zip(("b", "c", "d_powers"), polynomials, strict=True)},
-            new_powers=r,
-            kept_powers=s,
-            degree=version.chebyshev,
-            **{name: row.ctypes.data for name, row in zip(("carry", "scale"), recursion, strict=True)},
-        )
+            n=n, p=p, d=d, beta=steps.beta, theta=steps.theta, matrices=ctypes.addressof(own.matrices),
+            f=functions[0], g=functions[1], h=functions[2], group_count=len(own.groups) - 1,
+            new_powers=r, kept_powers=s, degree=version.chebyshev, **addresses(**arrays),
+        )  # fmt: skip
         self.address = ctypes.addressof(self.struct)
-        self.core("prepare", dtype)(self.address)
+        self.calls["prepare"](self.address)
 
 
 def _polynomials(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[Array, tuple[int, int]]:
@@ -211,19 +211,23 @@ def _cut(sizes: Array) -> Array:
 # ------------------------------------------------------------------ functions
 
 
+# What a bent segment adds to its formula (see `KernelForm`), and where nothing is bent.
+_BENT = {"tilt": 0.0, "ridge": 0.0, "base": 0.0, "lo": -np.inf, "hi": np.inf}
+
+
 @dataclass
 class PackedFunction:
-    """The segments of one function, its parameters a, b, c for each coordinate, and in `alive` what they point into."""
+    """The segments of one function, its parameters for each coordinate, and in `alive` what the segments point into."""
 
-    segments: list[c.Segment]
-    columns: Array
+    segments: list[Any]
+    columns: dict[str, Array]
     alive: list[Any] = field(default_factory=list)
 
-    def struct(self, ready: Array, copies: int) -> c.Function:
+    def struct(self, ready: Array, copies: int) -> Any:
         """The struct, valid as long as this object and the ready columns are alive."""
-        names = ("a", "b", "c", "ready_a", "ready_b", "ready_c")
-        rows = {name: row.ctypes.data for name, row in zip(names, (*self.columns, *ready), strict=True)}
-        return c.Function(len(self.segments), ctypes.addressof(self._table), copies=copies, **rows)
+        names = ("ready_a", "ready_b", "ready_c", "ready_t")
+        rows = addresses(**self.columns, **dict(zip(names, ready, strict=True)))
+        return c.Function(count=len(self.segments), segments=ctypes.addressof(self._table), copies=copies, **rows)
 
     @cached_property
     def _table(self) -> Any:
@@ -248,6 +252,11 @@ class PackedFunction:
         return all(Kind(segment.kind).is_separable for segment in self.segments)
 
     @property
+    def is_one_loop(self) -> bool:
+        """Whether it is one formula for all coordinates, so that the rows of several agents can be one loop."""
+        return len(self.segments) == 1 and self.is_separable and not self.segments[0].is_bent
+
+    @property
     def work(self) -> int:
         """How many numbers the functions with a matrix need as scratch."""
         return max((segment.matrix.rows + segment.matrix.columns for segment in self.segments), default=0)
@@ -257,12 +266,12 @@ def pack_function(
     functions: Sequence[Function], sizes: Sequence[int], dtype: np.dtype[Any], smooth: bool, titles: Sequence[str]
 ) -> PackedFunction:
     """The sum of functions over consecutive blocks; `smooth` says that gradients are wanted, else proximal maps."""
-    packed = PackedFunction([], np.zeros((3, int(sum(sizes))), dtype))
+    packed = PackedFunction([], {letter: np.zeros(int(sum(sizes)), dtype) for letter in "abc"})
     start = 0
     for f, size, title in zip(functions, sizes, titles, strict=True):
         forms = f.kernel(int(size)) if size else ()
         for form in (None,) if forms is None else forms:
-            if form is None or not _runs(form.kind, smooth):
+            if form is None or not _runs((form.inner or form).kind, smooth):
                 raise UnsupportedError(f"{title} is {f!r}, which has no kernel")
             _append(packed, form, start)
             start += form.size
@@ -271,27 +280,32 @@ def pack_function(
 
 def _runs(kind: Kind, smooth: bool) -> bool:
     """Whether the core has a formula: gradients of functions with a matrix, proximal maps of functions of blocks."""
-    return c.core().knows(int(kind)) and (kind.is_separable or kind.has_matrix == smooth)
+    return core().knows(int(kind)) and (kind.is_separable or kind.has_matrix == smooth)
 
 
 def _append(packed: PackedFunction, form: KernelForm, start: int) -> None:
     """Add the segment of a form; neighbours of one elementwise kind are one loop."""
-    stop = start + form.size
-    for column, entries in zip(packed.columns, (form.a, form.b, form.c), strict=True):
-        column[start:stop] = entries
+    stop, dtype = start + form.size, packed.columns["a"].dtype
+    bent, form = (form, form.inner) if form.inner is not None else (None, form)
+    if bent is not None:
+        for name, value in _BENT.items():
+            column = packed.columns.setdefault(name, np.full(len(packed.columns["a"]), value, dtype))
+            column[start:stop] = bent.b if name == "base" else getattr(bent, name)
+    for letter in "abc":
+        packed.columns[letter][start:stop] = getattr(form, letter)
     last = packed.segments[-1] if packed.segments else None
-    if last is not None and last.kind == form.kind and form.kind.is_separable:
+    if last and last.kind == form.kind and form.kind.is_separable and last.is_bent == (bent is not None):
         last.stop = stop
         return
-    segment = c.Segment(kind=int(form.kind), start=start, stop=stop)
+    segment = c.Segment(kind=int(form.kind), start=start, stop=stop, is_bent=bent is not None)
     if form.groups:
         ends = np.cumsum([0, *(group.size for group in form.groups)], dtype=np.int64)
         members = np.concatenate(form.groups).astype(np.int64)
         packed.alive += [ends, members]
         segment.groups, segment.ends, segment.members = len(form.groups), ends.ctypes.data, members.ctypes.data
     if form.kind.has_matrix:
-        segment.matrix, owned = pack_matrix(form.matrix, packed.columns.dtype)
-        vector = np.broadcast_to(np.asarray(form.vector, packed.columns.dtype), form.matrix.shape[0]).copy()
+        segment.matrix, owned = pack_matrix(form.matrix, dtype)
+        vector = np.broadcast_to(np.asarray(form.vector, dtype), form.matrix.shape[0]).copy()
         packed.alive += [*owned, vector]
         segment.vector, segment.weight = vector.ctypes.data, float(form.a)
     packed.segments.append(segment)
@@ -300,7 +314,7 @@ def _append(packed: PackedFunction, form: KernelForm, start: int) -> None:
 # ------------------------------------------------------------------ matrices
 
 
-def pack_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[c.Matrix, list[Array]]:
+def pack_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[Any, list[Array]]:
     """The struct of a matrix, and the arrays that it points into: its own wherever the core can read them in place."""
     packed = c.Matrix(rows=A.shape[0], columns=A.shape[1])
     if not A.shape[1]:
@@ -321,7 +335,7 @@ def pack_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[c.Matrix, list[Array]]:
     return packed, [A]
 
 
-def _pack_sparse(packed: c.Matrix, A: Any, dtype: np.dtype[Any]) -> tuple[c.Matrix, list[Array]]:
+def _pack_sparse(packed: Any, A: Any, dtype: np.dtype[Any]) -> tuple[Any, list[Array]]:
     A = sparse.csr_array(A)
     if max(A.shape) > np.iinfo(np.int32).max:
         raise UnsupportedError(f"a sparse matrix of shape {A.shape}, beyond 32-bit column numbers")

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from npga.errors import InputError
 from npga.networks import Network
+from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.solver._loop import Iterate, Method
-from npga.solver._recursion import alpha_of
+from npga.solver._recursion import State, alpha_of
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -74,6 +76,44 @@ class Pga(Method[Iterate]):
             f"The iterates grow without bound: reduce {name} (now {steps.text()}); with theta = 1 they converge where "
             f"1/alpha - beta |A|^2 >= l/2, here l = {problem.l:.3g} and |A| = {norm:.3g}."
         )
+
+
+class CompiledPga(Pga):
+    """PGA, compiled: EXTRA on the gathered problem, where B^2 = C = 0 and D = 1 leave lam+ = prox_{beta h*}(v).
+
+    It is measured in NumPy, because the residual has the units of the problem as it was, not of the gathered one.
+    """
+
+    path = "compiled"
+
+    def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
+        from npga.solver._compiled import CompiledNpga
+        from npga.solver._packing import UnsupportedError, parts
+
+        super().__init__(problem, network, steps)
+        if isinstance(steps.alpha, tuple):
+            raise UnsupportedError("pga with an alpha for each agent has no kernel")
+        if len({sparse.issparse(block) for block in problem.A.blocks}) > 1:
+            raise UnsupportedError("pga with dense and sparse matrices has no kernel")
+        _ = parts(problem)  # names what has no kernel, agent by agent
+        alone = Network.from_W(np.ones((1, 1)))
+        self.lone = CompiledNpga(problem.gathered, alone, find_version("extra"), steps)
+
+    def advance(self, state: Iterate, iterations: int) -> Iterate:
+        """The state `iterations` later, or the first one that is not finite."""
+        return self.back(state, self.lone.advance(self.gathered(state), iterations))
+
+    def gathered(self, state: Iterate) -> State:
+        """A state as that of the lone agent, whose u and v are not read."""
+        zero = np.zeros_like(state.lam)
+        total = state.Ax.sum(axis=0)[None]
+        return State(state.x, state.lam, state.lam_prev, total, v=zero, u=zero, iteration=state.iteration)
+
+    def back(self, before: Iterate, state: State) -> Iterate:
+        """The state of the lone agent with the rows A_i x_i."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Ax = self.problem.A.apply(state.x)
+        return replace(before, x=state.x, lam=state.lam, lam_prev=state.lam_prev, Ax=Ax, iteration=state.iteration)
 
 
 def safe_steps(problem: Problem) -> Steps:

@@ -1,4 +1,101 @@
-"""The compiled core: loops and formulas in C++, and how they are built. `npga.solver._core` loads it.
+"""The compiled core: loops and formulas in C++, how they are built (`_build`), found and loaded.
 
-Reading order: plan (what it is given), elementwise, functions, products, mixing, agents, panels, measure, core.
+Reading order of the sources: plan (what they are given), elementwise, functions, products, mixing, threads, schedules,
+measure, core. A checkout whose library is missing or older than its sources builds it at first use, when there is a
+compiler; where that does not work, `find_core` says why, and NumPy runs instead. ``NPGA_CORE`` names another library.
 """
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import re
+from ctypes import c_double, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from npga.solver.core import _build
+
+
+def _declared() -> Any:
+    """The structs of plan.h by name, with their fields; a pointer is an address."""
+    text = re.sub(r"//.*", "", (_build.HERE / "plan.h").read_text(encoding="utf-8"))
+    kinds: dict[str, Any] = {"Int": c_int64, "double": c_double}
+    for name, body in re.findall(r"struct (\w+) \{(.*?)\};", text, re.DOTALL):
+        fields = [
+            (item.strip(" *"), c_void_p if "*" in item else kinds[kind])
+            for kind, items in re.findall(r"(?:const )?([\w:]+)(?:<T>)?([^;]+);", body)
+            for item in items.split(",")
+        ]
+        kinds[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "__doc__": f"{name} of plan.h."})
+    return SimpleNamespace(**kinds)
+
+
+structs = _declared()
+_ENTRIES: dict[str, tuple[Any, list[Any]]] = {
+    "prepare": (None, [c_void_p]),
+    "sweep": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "apply": (c_double, [c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
+}
+
+
+class Core:
+    """A loaded library.
+
+    Attributes
+    ----------
+    calls : dict
+        Its functions by name and by the bytes of a number, 4 or 8; they release the interpreter's lock.
+    """
+
+    def __init__(self, path: Path, variant: str) -> None:
+        self.path, self.variant = path, variant
+        self._library = ctypes.CDLL(str(path))
+        self.calls: dict[tuple[str, int], Any] = {}
+        for name, (result, arguments) in _ENTRIES.items():
+            for bits in (32, 64):
+                function = getattr(self._library, f"{name}_{bits}")
+                function.restype, function.argtypes = result, arguments
+                self.calls[name, bits // 8] = function
+
+    def knows(self, kind: int) -> bool:
+        """Whether there is a formula for a kind of function."""
+        return bool(self._library.knows(c_int64(kind)))
+
+    @property
+    def has_v3(self) -> bool:
+        """Whether the variant for x86-64-v3 would run on this processor."""
+        return bool(self._library.has_v3())
+
+
+@cache
+def find_core() -> Core | str:
+    """The compiled core of this machine, or why there is none."""
+    try:
+        if chosen := os.environ.get("NPGA_CORE"):
+            return Core(Path(chosen), "chosen by NPGA_CORE")
+        paths = _libraries()
+        baseline = Core(paths["baseline"], "baseline")
+        return Core(paths["v3"], "x86-64-v3") if "v3" in paths and baseline.has_v3 else baseline
+    except (_build.BuildError, OSError) as error:
+        logging.getLogger("npga").warning("there is no compiled core here, so that NumPy runs instead: %s", error)
+        return str(error)
+
+
+def _libraries() -> dict[str, Path]:
+    paths = _build.libraries()
+    if all(path.exists() for path in paths.values()):
+        return paths
+    if not _build.sources():
+        raise _build.BuildError(f"the installed package has no library for this machine in {_build.BUILT}")
+    logging.getLogger("npga").warning("building the compiled core, whose sources have changed: some ten seconds, once")
+    return _build.build()
+
+
+def core_status() -> tuple[bool, str]:
+    """Whether there is a compiled core, and which one, or why not: for `npga doctor`."""
+    found = find_core()
+    return (False, found) if isinstance(found, str) else (True, f"{found.variant}, {found.path.name}")

@@ -45,8 +45,8 @@ class BuildError(Exception):
 
 
 def sources() -> list[Path]:
-    """The files that the core is made from; none in an installed package."""
-    return sorted([*HERE.glob("*.hpp"), *HERE.glob("*.cpp")])
+    """The files that the core is made from; none in an installed package, which has only plan.h."""
+    return sorted([*HERE.glob("*.hpp"), *HERE.glob("*.cpp"), HERE / "plan.h"]) if (HERE / "core.cpp").exists() else []
 
 
 def digest() -> str:

@@ -1,6 +1,6 @@
 // The entry points, for float (suffix _32) and double (_64). They allocate nothing and decide nothing.
 #include "measure.hpp"
-#include "panels.hpp"
+#include "schedules.hpp"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -17,29 +17,33 @@ namespace npga {
 template <class T> void prepare_steps(const Plan<T>& plan) {
     const Function<T>&g = plan.g, &h = plan.h;
     const double t = plan.beta / double(plan.n);
-    prepare(g, false, plan.alpha, 1, Columns<T>{g.ready_a, g.ready_b, g.ready_c});
+    prepare(g, false, plan.alpha, 1, ready(g));
     for (Int k = 0; k < h.copies; ++k)
-        prepare(h, true, &t, 0, Columns<T>{h.ready_a, h.ready_b, h.ready_c}.from(k * plan.p));
+        prepare(h, true, &t, 0, ready(h).from(k * plan.p));
 }
 
-// Advance by lengths[0], lengths[1], ... iterations on one thread, whose task is all groups, with a row of findings
-// after each unless `table` is null. Ends where a stopping rule fires, and at the first lam that is not finite. Returns
-// the number of whole lengths, and in `done` that of iterations. This is the only way by which one thread iterates by the
-// agent schedule, so that the bits are the same wherever a run pauses. A length of 0 measures only.
+// Advance by lengths[0], lengths[1], ... iterations, with a row of findings after each unless `table` is null. Ends where a
+// stopping rule fires, and at the first lam that is not finite. Returns the number of whole lengths, and in `done` that of
+// iterations. Every thread runs this with its own task and arrays, and the first of them measures. There is no other way
+// to iterate, so that the bits are the same wherever a run pauses. A length of 0 measures only.
 template <class T>
-Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, Task<T>& task, const Int* lengths, Int count, const Gauge<T>* gauge,
-                  const Stopping* to, Findings* table, Int* done) {
-    if (lengths[0] > 0) begin(plan, now, task);
-    *done = 0;
+Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, const Int* lengths, Int count,
+                  const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {
+    if (lengths[0] > 0 && task.chunk_count) begin_panels(plan, now, task);
+    for (Int k = share(plan.group_count, task, 0); k < share(plan.group_count, task, 1) && lengths[0] > 0; ++k)
+        if (!task.chunk_count) open(plan, now, group(plan, k));
+    meet(task);
+    Int turns = *done = 0;
     for (Int row = 0; row < count; ++row) {
         for (Int j = 1; j <= lengths[row]; ++j) {
             ++*done;
-            task.pause = j == lengths[row];
-            if (!std::isfinite(iterate(plan, now, task))) return row;
+            const bool pause = task.images && j == lengths[row];
+            const double own = task.chunk_count ? iterate_panels(plan, now, task, pause) : iterate_agents(plan, now, task, pause);
+            if (!std::isfinite(agree(task, own, ++turns))) return row;
         }
         if (!table) continue;
-        measure(plan, *gauge, now, table[row]);
-        if (stops(table[row], *to)) return row + 1;
+        if (task.thread == 0) measure(plan, *gauge, now, table[row]);
+        if (agree(task, task.thread == 0 && stops(table[row], *to), ++turns) > 0) return row + 1;
     }
     return count;
 }
@@ -50,7 +54,7 @@ double apply_function(const Function<T>& f, Int operation, const T* x, double t,
     if (operation == 0) return value(f, x, slack, work);
     if (operation == 1) add_grad(f, Int(0), f.count, x, out, work);
     if (operation < 2 || f.count == 0) return 0;
-    prepare(f, operation == 3, &t, 0, Columns<T>{f.ready_a, f.ready_b, f.ready_c});
+    prepare(f, operation == 3, &t, 0, ready(f));
     if (operation == 2) prox(f, ready(f), Int(0), f.count, x, x, out);
     if (operation == 3) conj_prox(f, Int(0), f.segments[f.count - 1].stop, x, x, out);
     return 0;
@@ -60,23 +64,16 @@ double apply_function(const Function<T>& f, Int operation, const T* x, double t,
 
 using namespace npga;
 
-#define PHASE(name, T, bits)                                                                                           \
-    EXPORT double name##_##bits(const Plan<T>* plan, const Arrays<T>* now, const Task<T>* task) {                      \
-        return name(*plan, *now, *task);                                                                               \
-    }
 #define ENTRIES(T, bits)                                                                                               \
     EXPORT void prepare_##bits(const Plan<T>* plan) { prepare_steps(*plan); }                                          \
-    EXPORT Int sweep_##bits(const Plan<T>* plan, Arrays<T>* now, Task<T>* task, const Int* lengths, Int count,         \
+    EXPORT Int sweep_##bits(const Plan<T>* plan, Arrays<T>* now, const Task<T>* task, const Int* lengths, Int count,   \
                             const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {                   \
         return sweep_lengths(*plan, *now, *task, lengths, count, gauge, to, table, done);                              \
     }                                                                                                                  \
     EXPORT double apply_##bits(const Function<T>* f, Int operation, const T* x, double t, double slack, T* out,        \
                                T* work) {                                                                              \
         return apply_function(*f, operation, x, t, slack, out, work);                                                  \
-    }                                                                                                                  \
-    PHASE(begin, T, bits) PHASE(deepen, T, bits) PHASE(exchange, T, bits) PHASE(step, T, bits) PHASE(combine, T, bits)                        \
-    PHASE(pull, T, bits) PHASE(move, T, bits) PHASE(dual, T, bits)
-
+    }
 ENTRIES(float, 32)
 ENTRIES(double, 64)
 

@@ -4,7 +4,7 @@
 // for_conj(k, t) turn the parameters into those that prox and conj_prox read, and no division is left in their loops.
 // npga.functions states the same mathematics in NumPy; a test compares all of it.
 #pragma once
-#include "plan.hpp"
+#include "plan.h"
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,7 +19,6 @@ template <class T> struct Columns {
     T *a, *b, *c;
     Row<std::remove_const_t<T>> operator[](Int j) const { return {a[j], b[j], c[j]}; }
     Columns from(Int j) const { return {a + j, b + j, c + j}; }
-    Columns<const T> fixed() const { return {a, b, c}; }
 };
 
 // The number of [lo, hi] next to x; NaN stays NaN.

@@ -137,24 +137,36 @@ template <class T> double matrix_value(const Segment<T>& s, const T* x, const T*
 // ---------------------------------------------------------------- all segments
 
 template <class T> inline Columns<const T> parameters(const Function<T>& f) { return {f.a, f.b, f.c}; }
-template <class T> inline Columns<const T> ready(const Function<T>& f) { return {f.ready_a, f.ready_b, f.ready_c}; }
 
-// The columns that a prox of f, or of its conjugate, reads, for the step t[j * each] at coordinate j.
+// What proximal maps read: columns that were prepared, and the step at each coordinate.
+template <class T> struct Ready {
+    Columns<T> columns;
+    T* t;
+    Ready from(Int j) const { return {columns.from(j), t + j}; }
+};
+template <class T> inline Ready<T> ready(const Function<T>& f) { return {{f.ready_a, f.ready_b, f.ready_c}, f.ready_t}; }
+
+// Those of f, or of its conjugate, for the step t[j * each] at coordinate j. A bent segment takes the prox of its formula,
+// for the conjugate too, at another step.
 template <class T, class Step>
-void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Columns<T> out) {
+void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Ready<T> out) {
     for (Int i = 0; i < f.count; ++i) {
         const Segment<T>& s = f.segments[i];
-        auto store = [&](Int j, Row<double> q) { out.a[j] = T(q.a), out.b[j] = T(q.b), out.c[j] = T(q.c); };
-        for (Int j = s.start; j < s.stop && s.kind >= NORM; ++j) {
-            const double step = double(t[j * each]), a = f.a[j], c = f.c[j];
-            const bool is_norm = s.kind == NORM || s.kind == GROUPS;
-            store(j, {conjugate == is_norm ? a : step * a, 0, conjugate ? step * c : c});
-        }
-        with_kind<double>(s.kind, [&](auto phi) {
+        const bool mirrored = conjugate && !s.is_bent, is_norm = s.kind == NORM || s.kind == GROUPS;
+        auto each_coordinate = [&](auto columns) {
             for (Int j = s.start; j < s.stop; ++j) {
-                const Row<double> k = {double(f.a[j]), double(f.b[j]), double(f.c[j])};
-                store(j, conjugate ? phi.for_conj(k, double(t[j * each])) : phi.for_prox(k, double(t[j * each])));
+                const double given = double(t[j * each]), ridge = s.is_bent ? double(f.ridge[j]) : 0;
+                const double step = !s.is_bent ? given : conjugate ? 1 / (given + ridge) : given / (1 + given * ridge);
+                const Row<double> q = columns(Row<double>{double(f.a[j]), double(f.b[j]), double(f.c[j])}, step);
+                out.columns.a[j] = T(q.a), out.columns.b[j] = T(q.b), out.columns.c[j] = T(q.c), out.t[j] = T(given);
             }
+        };
+        if (s.kind >= NORM)
+            each_coordinate([&](Row<double> k, double step) {
+                return Row<double>{mirrored == is_norm ? k.a : step * k.a, 0, mirrored ? step * k.c : k.c};
+            });
+        with_kind<double>(s.kind, [&](auto phi) {
+            each_coordinate([&](auto k, double step) { return mirrored ? phi.for_conj(k, step) : phi.for_prox(k, step); });
         });
     }
 }
@@ -169,10 +181,11 @@ template <class T> void add_grad(const Function<T>& f, Int first, Int last, cons
 #pragma omp simd
             for (Int j = s.start; j < s.stop; ++j) out[j] += phi.grad(x[j], k[j]);
         });
+        for (Int j = s.start; j < s.stop && s.is_bent; ++j) out[j] += f.tilt[j] + f.ridge[j] * x[j];
     }
 }
 
-// One proximal map of m coordinates of one segment, with columns that were prepared; `out` may be x.
+// One proximal map of m coordinates of one segment; `out` may be x.
 template <class T>
 inline void segment_prox(const Segment<T>& s, bool conjugate, Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
     if (s.kind >= NORM) return block_prox(s, conjugate, x, q, out);
@@ -189,12 +202,31 @@ inline void segment_prox(const Segment<T>& s, bool conjugate, Int m, const T* x,
     });
 }
 
-// Prox of the segments first to last - 1; all arrays hold all coordinates.
+// The same for any segment, from the coordinate `at` on, which the arrays begin with. Bent ones complete the square,
+//     prox_{t f}(x) = clip(prox_{s formula}((x - t tilt)/(1 + t ridge))),  s = t/(1 + t ridge),
+// and that of the conjugate is x - t prox_{f/t}(x/t), for which `out` must not be x.
 template <class T>
-void prox(const Function<T>& f, Columns<const T> q, Int first, Int last, const T* x, const T* guess, T* out) {
+void bent_prox(const Function<T>& f, const Segment<T>& s, bool conjugate, Int at, Int m, const T* x, Ready<T> q, const T* guess,
+               T* out) {
+    const Columns<const T> k = {q.columns.a, q.columns.b, q.columns.c};
+    if (!s.is_bent) return segment_prox(s, conjugate, m, x, k, guess, out);
+    for (Int j = 0; j < m; ++j) {
+        const T t = q.t[j], tilt = f.tilt[at + j], ridge = f.ridge[at + j];
+        out[j] = conjugate ? (x[j] - tilt) / (t + ridge) : (x[j] - t * tilt) / (1 + t * ridge);
+    }
+    segment_prox(s, false, m, out, k, conjugate ? out : guess, out);
+    for (Int j = 0; j < m; ++j) {
+        const T inside = clip(out[j], f.lo[at + j], f.hi[at + j]);
+        out[j] = conjugate ? x[j] - q.t[j] * inside : inside;
+    }
+}
+
+// Prox of the segments first to last - 1; all arrays hold all coordinates.
+template <class T> void prox(const Function<T>& f, Ready<T> q, Int first, Int last, const T* x, const T* guess, T* out) {
     for (Int i = first; i < last; ++i) {
         const Segment<T>& s = f.segments[i];
-        segment_prox(s, false, s.stop - s.start, x + s.start, q.from(s.start), guess + s.start, out + s.start);
+        const Int k = s.start;
+        bent_prox(f, s, false, k, s.stop - k, x + k, q.from(k), guess + k, out + k);
     }
 }
 
@@ -202,10 +234,8 @@ void prox(const Function<T>& f, Columns<const T> q, Int first, Int last, const T
 template <class T> void conj_prox(const Function<T>& f, Int lo, Int hi, const T* x, const T* guess, T* out) {
     for (Int i = 0; i < f.count; ++i) {
         const Segment<T>& s = f.segments[i];
-        const Int start = s.start > lo ? s.start : lo, stop = s.stop * f.copies < hi ? s.stop * f.copies : hi;
-        if (start >= stop) continue;
-        const Int k = start - lo;
-        segment_prox(s, true, stop - start, x + k, ready(f).from(start), guess + k, out + k);
+        const Int start = s.start > lo ? s.start : lo, stop = s.stop * f.copies < hi ? s.stop * f.copies : hi, k = start - lo;
+        if (start < stop) bent_prox(f, s, true, start, stop - start, x + k, ready(f).from(start), guess + k, out + k);
     }
 }
 
@@ -222,6 +252,8 @@ template <class T> double value(const Function<T>& f, const T* x, double slack, 
             for (Int j = s.start; j < s.stop; ++j) sum += phi.value(x[j], k[j], T(slack));
             total += sum;
         });
+        for (Int j = s.start; j < s.stop && s.is_bent; ++j)
+            total += (f.tilt[j] + f.ridge[j] * x[j] / 2) * x[j] + f.base[j] + Interval<T>::value(x[j], {f.lo[j], f.hi[j], 0}, T(slack));
     }
     return total;
 }

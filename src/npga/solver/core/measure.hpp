@@ -65,6 +65,11 @@ double natural_steps(const Plan<T>& plan, const Gauge<T>& gauge, const double* s
     return present;
 }
 
+template <class T> inline Ready<T> scratch_columns(const Gauge<T>& gauge, Int m) {
+    T* at = gauge.columns;
+    return {{at, at + m, at + 2 * m}, at + 3 * m};
+}
+
 // Largest relative move of an agent in a proximal step; the steps are left in gauge.agents.
 template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* lam, Moves& out) {
     const Int n = plan.n, p = plan.p, d = plan.d;
@@ -90,9 +95,9 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         for (Int j = plan.offsets[i]; j < plan.offsets[i + 1]; ++j) along[j] = T(steps[i]);
     for (Int j = 0; j < d; ++j) ahead[j] = x[j] - along[j] * (ahead[j] + pulled[j]);
     if (!gauge.g_is_zero) {
-        const Columns<T> columns = {gauge.columns, gauge.columns + d, gauge.columns + 2 * d};
+        const Ready<T> columns = scratch_columns(gauge, d);
         prepare(plan.g, false, along, 1, columns);
-        prox(plan.g, columns.fixed(), Int(0), plan.g.count, ahead, x, ahead);
+        prox(plan.g, columns, Int(0), plan.g.count, ahead, x, ahead);
     }
     out.stationarity = 0;
     for (Int i = 0; i < n; ++i) {
@@ -139,10 +144,10 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
         t = within(t > 0 ? t : 1, gauge.least_step, gauge.largest_step);
         for (Int k = lo; k < hi; ++k) along[k] = T(t);
     }
-    const Columns<T> columns = {gauge.columns, gauge.columns + p, gauge.columns + 2 * p};
+    const Ready<T> columns = scratch_columns(gauge, p);
     prepare(plan.h, false, along, 1, columns);
     for (Int k = 0; k < p; ++k) near[k] = z[k] + along[k] * lam[k];
-    prox(plan.h, columns.fixed(), Int(0), plan.h.count, near, z, near);
+    prox(plan.h, columns, Int(0), plan.h.count, near, z, near);
     out.coupling = 0;
     double total = 0;
     for (Int b = 0; b < gauge.blocks; ++b) {

@@ -57,15 +57,15 @@ template <class T> inline void stage(const Plan<T>& plan, const Arrays<T>& now, 
     }
 }
 
-// out += (K u)_i on the columns lo to hi of all rows; where the degree is above 1 (P(K) u)_i, of which all rounds but the
-// last are done.
+// out += (K u)_i on the columns lo to hi, where u points to lo in the row of agent 0, or (P(K) u)_i, of which all rounds
+// but the last are done.
 template <class T>
-inline void add_mixed(const Plan<T>& plan, const Arrays<T>& now, Int i, Int lo, Int hi, const T* u, T* out) {
-    const Int p = plan.p, at = i * p;
-    if (plan.degree == 1) return add_differences(plan, T(1), i, u + lo, p, hi - lo, out + at + lo);
+inline void add_mixed(const Plan<T>& plan, const Arrays<T>& now, Int i, Int lo, Int hi, const T* u, Int width, T* out) {
+    if (plan.degree == 1) return add_differences(plan, T(1), i, u, width, hi - lo, out);
     const T carry = plan.carry[plan.degree - 1], scale = plan.scale[plan.degree - 1];
-    for (Int j = at + lo; j < at + hi; ++j) out[j] += now.total[j] + carry * now.change[j];
-    add_differences(plan, scale, i, now.rest + lo, p, hi - lo, out + at + lo);
+    const T *total = now.total + i * plan.p, *change = now.change + i * plan.p;
+    for (Int j = lo; j < hi; ++j) out[j - lo] += total[j] + carry * change[j];
+    add_differences(plan, scale, i, now.rest + lo, plan.p, hi - lo, out);
 }
 
 // out += factor x

@@ -1,6 +1,6 @@
 // Products with one matrix on its rows lo to hi, so that the caller chooses panels that fit the cache.
 #pragma once
-#include "plan.hpp"
+#include "plan.h"
 #include <cstring>
 
 namespace npga {
@@ -23,6 +23,18 @@ template <class T> inline T sum(Vector<T> x) {
     return total;
 }
 
+template <class T> inline T sum(Int m, const T* x) {
+    Vector<T> part = {};
+    Int j = 0;
+    for (; j + Lanes<T>::count <= m; j += Lanes<T>::count) part += load(x + j);
+    T total = sum<T>(part);
+    for (; j < m; ++j) total += x[j];
+    return total;
+}
+template <class T> inline void swap(T*& a, T*& b) {
+    T* c = a;
+    a = b, b = c;
+}
 template <class T> inline void fill(Int m, T value, T* out) {
     for (Int j = 0; j < m; ++j) out[j] = value;
 }

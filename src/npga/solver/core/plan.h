@@ -1,4 +1,4 @@
-// What Python hands to the core, by named fields; npga/solver/_core.py mirrors every struct, and a test compares them.
+// What Python hands to the core, by named fields: npga/solver/core/__init__.py reads the structs from this very file.
 //
 // Nothing here owns memory: Python keeps it alive during a call. T is float or double; the layout is the same for both.
 #pragma once
@@ -26,13 +26,13 @@ enum Kind : Int {
     ZERO, LINEAR, SQUARE, ELASTIC, HUBER, KINKED, INTERVAL, LOGISTIC, NEG_LOG, ENTROPY,
     NORM = 16, GROUPS, BALL, SIMPLEX,
     QUADRATIC = 32, LEAST_SQUARES,
-    BENT = 48 // has no formula here yet
+    BENT = 48 // any of these with `is_bent` below
 };
 
 // One formula on the coordinates start to stop. Group k of a GROUPS segment has the members[ends[k]] to
 // members[ends[k + 1] - 1], counted from `start`; matrix, vector and weight belong to the kinds with a matrix.
 template <class T> struct Segment {
-    Int kind, start, stop;
+    Int kind, start, stop, is_bent;
     Int groups;
     const Int* ends;
     const Int* members;
@@ -41,14 +41,16 @@ template <class T> struct Segment {
     double weight;
 };
 
-// A function of all coordinates: segments, and parameters a, b, c for each coordinate. The ready columns hold what its
-// prox (g) or that of its conjugate (h) reads, computed from a, b, c and the step once; h is repeated in them `copies`
-// times, so that the rows of several agents can be one loop.
+// A function of all coordinates: segments, and parameters a, b, c for each coordinate. Bent segments have their formula
+// plus tilt x + (ridge/2) x^2 + base, for lo <= x <= hi. The ready columns hold what its prox (g) or that of its conjugate
+// (h) reads, computed from the parameters and the step once, and that step; h is repeated in them `copies` times, so that
+// the rows of several agents can be one loop.
 template <class T> struct Function {
     Int count;
     const Segment<T>* segments;
     const T *a, *b, *c;
-    T *ready_a, *ready_b, *ready_c;
+    const T *tilt, *ridge, *base, *lo, *hi;
+    T *ready_a, *ready_b, *ready_c, *ready_t;
     Int copies;
 };
 
@@ -65,34 +67,33 @@ template <class T> struct Plan {
     const Int *f_bounds, *g_bounds; // the segments of f and g that belong to group k
     const Int *links, *neighbours;  // neighbours[links[i]] to neighbours[links[i + 1] - 1] of agent i, in order
     const T* weights;
-    const T *b, *c, *d_powers;    // gamma B^2, C and D in powers of K, lowest first
+    const T *b, *c, *d_powers;   // gamma B^2, C and D in powers of K, lowest first
     Int new_powers, kept_powers; // rounds of the correction before the gradient step, and of the combination after it
     Int degree;                  // 1, or that of the Chebyshev polynomial P(K) in place of K
     const T *carry, *scale;      // the pairs of its recursion, see npga/networks/_chebyshev.py
 };
 
-// The arrays of a run: d numbers each, then n x p each. New iterates trade places with the last ones.
+// The arrays of a run: d numbers each, then n x p each. New iterates trade places with the last ones, for every thread
+// in a copy of its own.
 template <class T> struct Arrays {
     T *x, *x_new, *x_hat, *force; // force: A^T lam, then the whole gradient
     T *lam, *lam_prev, *v, *u;
     T* kept; // K v, ..., K^s v
     T *message, *reply, *Ax;
-    const T* source;                // what P(K) is applied to, where the degree is above 1; then
+    const T* source;                     // what P(K) is applied to, where the degree is above 1; then
     T *rest, *rest_new, *change, *total; // what is left of the source, the last term, and the sum of terms so far
 };
 
-// Rows first to last of the dual arrays, in panels of `rows`.
-struct Chunk {
-    Int first, last, rows;
-};
-
-// A piece of an iteration for one thread: the groups or chunks first to last - 1, and memory of its own.
+// The part of one of several threads, which share the groups, or the chunks that panels of `rows` rows are dealt out in.
 template <class T> struct Task {
-    Int first, last;
-    Int power, pause;    // the power of K in question; whether A x is wanted
-    const Chunk* chunks; // all of them, and for each its part of A^T lam
-    T* pulls;
-    T *scratch, *work; // for rows of dual arrays, and for functions with a matrix
+    Int thread, threads;
+    Int images, fresh;       // whether A x is wanted in the end; whether the parts of A^T lam are to be made first
+    Int chunk_count, rows;   // no chunks: the agent schedule
+    const Int* chunks;       // chunk k has the rows chunks[k] to chunks[k + 1],
+    T* pulls;                // and its part of A^T lam
+    T *scratch, *work;       // of this thread: for rows of dual arrays, and for functions with a matrix
+    Int *arrived, *meetings; // of all threads: how many are here, and how often all were
+    double* sums;            // two of each thread
 };
 
 // What a measurement must know beside the plan: the units of npga.problem.residual, and scratch.
@@ -100,11 +101,11 @@ template <class T> struct Gauge {
     double energy, least_step, largest_step, slack;
     Int g_is_zero, h_is_indicator, blocks;
     const double *curvature, *counts, *squares; // of each agent, and of each of its rows
-    const Int *bounds, *is_hard;       // rows bounds[b] to bounds[b + 1] are measured together; is h an indicator there?
-    const Int* is_smooth;              // whether h has a gradient in a row; null where it has none in any
-    const T* reference;                // or null
+    const Int *bounds, *is_hard; // rows bounds[b] to bounds[b + 1] are measured together; is h an indicator there?
+    const Int* is_smooth;        // whether h has a gradient in a row; null where it has none in any
+    const T* reference;          // or null
     double* agents;                      // scratch: 5 n numbers,
-    T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 3 max(p, d), and that of functions with a matrix
+    T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 4 max(p, d), and that of functions with a matrix
 };
 
 // What is measured.
