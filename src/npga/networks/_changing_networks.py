@@ -1,20 +1,18 @@
 """Networks that are not the same in every round: sequences of graphs, and links that fail.
 
-NPGA runs on them in the form that adds up u, where u is what is subtracted in v (see `npga.solver`),
+Where links come and go, NPGA runs in the z-form, with the matrices B_k^2, C_k and D_k of iteration k,
 
-    u+ = u + C_k (lam - lam_prev) + gamma B_k^2 v,      v+ = lam - u+ + beta A x_hat+,      lam+ = prox(D_k v+).
+    v+ = (I - C_k) lam - z + beta A x_hat+,      lam+ = prox(D_k v+),      z+ = z + gamma B_k^2 v+,      z0 = 0,
 
-With K_k the gossip matrix of iteration k (or of each round), B_k^2 and C_k are sums of terms that end with a product by
-a matrix whose columns sum to zero. So the sum of u over the agents stays zero whatever the graphs do, and with it
+so that no product outlives the graph it was made on. B_k^2 is a sum of terms that end with a product by a matrix whose
+columns sum to zero, and so the sum of z over the agents stays zero whatever the graphs do. C_k likewise, hence
 
     sum_i v_i = sum_i (lam_i + beta A_i x_hat_i),
 
-from which the fixed points are solutions: where all K_k v = 0 the agents agree. (For C = 0, u is the paper's z = B y.)
-That is all that is proved; convergence is measured.
-
-B_k^2 v uses the products K v that D has paid for in the iteration before, with the graph of that iteration, so that it
-is B^2 v of one graph. Only where deg B^2 > deg D > 0 would K_k be applied to a product of an older graph; there the
-products are made again after the graph has changed, which costs deg D rounds more.
+from which the fixed points are solutions: where all K_k v = 0 the agents agree. That is all that is proved; convergence
+is measured. It takes deg C + max(deg B^2, deg D) rounds: as many as on a steady network where C = 0, more elsewhere,
+because there C (lam - lam_prev) + gamma B^2 v travels in one message. Adding that up on graphs that change would leave
+C_k lam behind in the memory; DIGing and ATC tracking diverge then on a ring and a star in turn.
 
 Messages of fewer numbers: top-k, random-k and b bits, with error feedback.
 
@@ -59,7 +57,7 @@ KINDS = ("top-k", "random-k", "bits")
 class UnsteadyNetwork(Network):
     """A network that is not the same in every round; as a `Network` it is what `nominal` is."""
 
-    is_steady = False
+    is_steady = has_fixed_links = False
     kind = "network that changes"
 
     @property
@@ -108,11 +106,7 @@ class UnsteadyGossip(Gossip):
 
     def __init__(self, network: ChangingNetwork | LossyNetwork, version: Version, schedule: Schedule) -> None:
         super().__init__(network, version, schedule)
-        self._unsteady, self._version, self._schedule = network, version, schedule
-
-    def is_stale(self, iteration: int) -> bool:
-        """Whether products that were kept belong to another graph than those that they would be multiplied with."""
-        return iteration > 0 and self._schedule.continues and self._unsteady.changed(iteration)
+        self._unsteady, self._version = network, version
 
     def differences(self, u: Array, op: str) -> Array:
         """K_op u of this iteration and round."""
@@ -171,10 +165,6 @@ class ChangingNetwork(UnsteadyNetwork):
         found: Network = rule(iteration) if callable(rule) else rule[iteration % len(rule)]
         return found
 
-    def changed(self, iteration: int) -> bool:
-        """Whether an iteration has another network than the one before."""
-        return self.at(iteration) != self.at(iteration - 1)
-
     def links(self, iteration: int, number: int) -> tuple[Network, None]:  # noqa: ARG002
         """The network of an iteration; all of its links are up."""
         return self.at(iteration), None
@@ -192,12 +182,7 @@ class ChangingNetwork(UnsteadyNetwork):
 
     def sent(self, iterations: int, rounds: int, schedule: Schedule) -> int:  # noqa: ARG002
         """Messages that were sent in the first iterations, two for each link of the iteration and each round."""
-        again = schedule.kept_size if schedule.continues else 0
-        counts = (
-            len(self.at(k).edges) * (schedule.rounds + (again if k and again and self.changed(k) else 0))
-            for k in range(iterations)
-        )
-        return 2 * sum(counts)
+        return 2 * schedule.rounds * sum(len(self.at(k).edges) for k in range(iterations))
 
     def lazy(self) -> Network:
         """Refused: each network of the sequence can be lazy."""
@@ -275,10 +260,6 @@ class LossyNetwork(UnsteadyNetwork):
     def _draw(self, number: int) -> FloatArray:
         return np.random.default_rng([self.loss_seed, number]).random(len(self.edges))
 
-    def changed(self, iteration: int) -> bool:  # noqa: ARG002
-        """False: links fail from round to round, so that products made again would be no better than those kept."""
-        return False
-
     def links(self, iteration: int, number: int) -> tuple[Network, BoolArray]:  # noqa: ARG002
         """The network, and its links that are up in a round."""
         return self, self.up(number)
@@ -352,7 +333,7 @@ class CompressedNetwork(UnsteadyNetwork):
     """A network that carries compressed messages; made by `Network.compressed`."""
 
     _stored = ("compressor",)
-    kind = "network with compressed messages"
+    kind, has_fixed_links = "network with compressed messages", True
     compressor: Compressor
 
     @classmethod

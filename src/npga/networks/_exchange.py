@@ -60,18 +60,23 @@ class Schedule(ABC):
         The names that requests may carry.
     kept_size : int
         Number of arrays in `kept`; all of them are zero when v is.
-    continues : bool
-        Whether a correction multiplies what was kept by the gossip matrix once more.
+    keeps_z : bool
+        Whether it is that of the z-form, in which C lam is made anew in each iteration and B^2 v together with D v, so
+        that nothing outlives the graph it was made on.
     """
 
     rounds: int
     ops: tuple[str, ...]
     kept_size: int
-    continues: bool = False
+    keeps_z: bool = False
 
     @abstractmethod
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
-        """Return C dlam + gamma B^2 v, given what `combine` kept when it saw this v."""
+        """Return C dlam + gamma B^2 v, given what `combine` kept when it saw this v; in the z-form C dlam alone."""
+
+    @abstractmethod
+    def growth(self, v: Array, kept: Kept, gamma: float) -> Array:
+        """Return what was kept of gamma B^2 v: all of it in the z-form."""
 
     @abstractmethod
     def combine(self, v: Array) -> Exchange[tuple[Array, Kept]]:
@@ -89,19 +94,20 @@ class PolynomialSchedule(Schedule):
 
         C dlam + gamma B^2 v = gamma sum_{j<=s} b_j K^j v + sum_{m>=1} K^m (c_m dlam + gamma b_{s+m} K^s v).
 
-    Horner's rule evaluates the last sum in r = max(deg c, deg b - s, 0) rounds.
+    Horner's rule evaluates the last sum in r = max(deg c, deg b - s, 0) rounds. The z-form takes s = max(deg b, deg d),
+    so that the sum holds C lam alone, and adds up the first one apart; that is r = deg c.
     """
 
-    def __init__(self, polynomials: KernelPolynomials) -> None:
+    def __init__(self, polynomials: KernelPolynomials, *, keeps_z: bool = False) -> None:
         self._b, self._c, self._d = polynomials
-        self.kept_size = len(self._d) - 1
+        self.keeps_z = keeps_z
+        self.kept_size = max(len(self._d), len(self._b)) - 1 if keeps_z else len(self._d) - 1
         self._new_powers = max(len(self._c) - 1, len(self._b) - 1 - self.kept_size, 0)
         self.rounds = self.kept_size + self._new_powers
-        self.continues = len(self._b) - 1 > self.kept_size > 0
         self.ops = ("gossip",)
 
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
-        """Return C dlam + gamma B^2 v in r rounds."""
+        """Return C dlam + gamma B^2 v, or C dlam, in r rounds."""
         gamma, s = float(gamma), self.kept_size  # a Python float leaves float32 arrays float32
         latest = kept[-1] if s else v
         u: Array | None = None
@@ -109,9 +115,18 @@ class PolynomialSchedule(Schedule):
             u = _plus(u, _coefficient(self._c, m), dlam)
             u = _plus(u, _coefficient(self._b, s + m), latest, gamma)
             u = yield (u, "gossip")
-        for j in range(1, s + 1):
-            u = _plus(u, _coefficient(self._b, j), kept[j - 1], gamma)
+        u = u if self.keeps_z else self._kept_part(u, kept, gamma)
         return np.zeros_like(v) if u is None else u
+
+    def growth(self, v: Array, kept: Kept, gamma: float) -> Array:
+        """Return gamma sum_{j<=s} b_j K^j v."""
+        u = self._kept_part(None, kept, float(gamma))
+        return np.zeros_like(v) if u is None else u
+
+    def _kept_part(self, u: Array | None, kept: Kept, gamma: float) -> Array | None:
+        for j in range(1, self.kept_size + 1):
+            u = _plus(u, _coefficient(self._b, j), kept[j - 1], gamma)
+        return u
 
     def combine(self, v: Array) -> Exchange[tuple[Array, Kept]]:
         """Return D v = v + d_1 K v + ... + d_s K^s v and the powers, in s rounds."""
@@ -119,7 +134,7 @@ class PolynomialSchedule(Schedule):
         for _ in range(self.kept_size):
             kept.append((yield (kept[-1] if kept else v, "gossip")))
         mixed = v
-        for j, power in enumerate(kept, start=1):
+        for j, power in enumerate(kept[: len(self._d) - 1], start=1):
             if self._d[j] != 0.0:
                 mixed = mixed + self._d[j] * power
         return mixed, tuple(kept)
@@ -129,28 +144,34 @@ class MatrixSchedule(Schedule):
     """Explicit B^2, C and D: three edge-difference operators K_B2 = B^2, K_C = C and K_D = I - D.
 
     If D is not I, v is sent for D v, and B^2 v reuses that message. If D is I and C = ratio B^2 (zero
-    included), ratio dlam + gamma v is sent and both products come back at once.
+    included), ratio dlam + gamma v is sent and both products come back at once. In the z-form B^2 v is kept always.
     """
 
-    def __init__(self, *, has_C: bool, has_D: bool, ratio: float | None) -> None:
-        self._has_C, self._has_D, self._ratio = has_C, has_D, ratio
-        self.kept_size = int(has_D)
-        self.rounds = 1 + int(has_C) if has_D or ratio is None else 1
+    def __init__(self, *, has_C: bool, has_D: bool, ratio: float | None, keeps_z: bool = False) -> None:
+        self._has_C, self._has_D, self._ratio, self.keeps_z = has_C, has_D, ratio, keeps_z
+        self.kept_size = int(has_D or keeps_z)
+        self.rounds = 1 + int(has_C) if self.kept_size or ratio is None else 1
         self.ops = ("B2", "C", "D")
 
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
         """Return C dlam + gamma B^2 v in at most two rounds."""
         gamma = float(gamma)
+        if self.keeps_z:
+            return (yield (dlam, "C")) if self._has_C else np.zeros_like(v)
         if not self._has_D and self._ratio is not None:
             message = gamma * v if self._ratio == 0.0 else self._ratio * dlam + gamma * v
             return (yield (message, "B2"))
         product = kept[0] if self._has_D else (yield (v, "B2"))
         return gamma * product + (yield (dlam, "C")) if self._has_C else gamma * product
 
+    def growth(self, v: Array, kept: Kept, gamma: float) -> Array:
+        """Return gamma B^2 v."""
+        return float(gamma) * kept[0] if kept else np.zeros_like(v)
+
     def combine(self, v: Array) -> Exchange[tuple[Array, Kept]]:
-        """Return D v = v - (I - D) v and B^2 v, in one round; D = I costs none."""
+        """Return D v = v - (I - D) v and B^2 v, in one round; D = I costs none, except in the z-form."""
         if not self._has_D:
-            return v, ()
+            return v, ((yield (v, "B2")),) if self.keeps_z else ()
         gap = yield (v, "D")
         product = yield (None, "B2")
         return v - gap, (product,)
@@ -269,12 +290,16 @@ class ChebyshevSchedule(Schedule):
 
     def __init__(self, plain: Schedule, polynomial: Chebyshev) -> None:
         self._plain, self._polynomial = plain, polynomial
-        self.kept_size, self.ops = plain.kept_size, plain.ops
+        self.kept_size, self.ops, self.keeps_z = plain.kept_size, plain.ops, plain.keeps_z
         self.rounds = polynomial.degree * plain.rounds
 
     def correction(self, dlam: Array, v: Array, kept: Kept, gamma: float) -> Exchange[Array]:
         """Return C dlam + gamma B^2 v."""
         return self._each(self._plain.correction(dlam, v, kept, gamma))
+
+    def growth(self, v: Array, kept: Kept, gamma: float) -> Array:
+        """Return what was kept of gamma B^2 v."""
+        return self._plain.growth(v, kept, gamma)
 
     def combine(self, v: Array) -> Exchange[tuple[Array, Kept]]:
         """Return D v and what the next `correction` needs to know of v."""
@@ -328,10 +353,6 @@ class Gossip:
     def begin(self, iteration: int, rounds: int, copies: Kept) -> None:
         """What follows belongs to this iteration, before which there were so many rounds."""
         self.iteration, self.rounds, self.copies = iteration, rounds, copies
-
-    def is_stale(self, iteration: int) -> bool:  # noqa: ARG002
-        """Whether products that were kept must be made again; never on a network that stays."""
-        return False
 
     def __call__(self, vector: Array | None, op: str) -> Array:
         """K_op applied to a vector that is sent now, or (for None) to the one that was sent last."""

@@ -106,8 +106,9 @@ class MatrixVersion(Version):
         raise VersionError(self._no_polynomials)
 
     def schedule(self, beta: float | None = None, network: Network | None = None) -> MatrixSchedule:  # noqa: ARG002
-        """Messages of one iteration; `beta` and the network play no part."""
-        return MatrixSchedule(has_C=self._has("C"), has_D=self._has("D"), ratio=self._ratio)
+        """Messages of one iteration; `beta` plays no part, and of the network only whether its links change."""
+        keeps_z = network is not None and not network.has_fixed_links
+        return MatrixSchedule(has_C=self._has("C"), has_D=self._has("D"), ratio=self._ratio, keeps_z=keeps_z)
 
     def edge_weights(self, network: Network, op: str = "B2") -> FloatArray:
         """Weights m_ij, one per link, of the operator `op`: -B2_ij, -C_ij, and D_ij for I - D."""

@@ -79,7 +79,7 @@ class Network:
            [0.   , 0.333, 0.667]])
     """
 
-    is_steady, kind = True, "network"
+    is_steady, has_fixed_links, kind = True, True, "network"
     n: int
     edges: IntArray
     weights: FloatArray

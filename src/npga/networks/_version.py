@@ -259,8 +259,9 @@ class Version:
         return text
 
     def schedule(self, beta: float | None = None, network: Network | None = None) -> Schedule:
-        """Messages of one iteration; `network` is needed only where `chebyshev` > 1."""
-        messages = PolynomialSchedule(self.plain.kernel_polynomials(beta))
+        """Messages of one iteration; `network` is needed only where `chebyshev` > 1, or its links change."""
+        keeps_z = network is not None and not network.has_fixed_links
+        messages = PolynomialSchedule(self.plain.kernel_polynomials(beta), keeps_z=keeps_z)
         if self.chebyshev == 1:
             return messages
         if network is None:

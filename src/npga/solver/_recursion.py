@@ -10,7 +10,8 @@ Equation (npga) of Li and Su (2024) with u = B y + C lam,
 The increment of u is all that the network is needed for before D, and it takes the same messages as the paper's
 difference form (npga2), which is the difference of two consecutive lines for v. Adding up u instead of v matters for
 rounding: u is of the size of beta A x and its increments die out, whereas v is of the size of lam, and what rounding
-adds to its sum over the agents would be divided by beta in the coupling constraint.
+adds to its sum over the agents would be divided by beta in the coupling constraint. On networks whose links change
+the z-form runs instead, u = z + C lam with z+ = z + gamma B^2 v+: see `npga.networks`.
 
 It is a generator: whenever a product with the network is needed it yields ``(u, op)`` and is sent K u, where
 (K u)_i = sum_j w_ij (u_i - u_j). It does not know whether u is the (n, p) array of all agents or the p-vector of a
@@ -52,7 +53,8 @@ class State(Iterate):
     v
         The dual iterate before it is combined with the neighbours' and passed through the prox; zero at the start.
     u
-        What was subtracted in v = lam_prev - u + beta A x_hat: u = B y + C lam of the iteration before.
+        What was subtracted in v = lam_prev - u + beta A x_hat: u = B y + C lam of the iteration before. In the z-form,
+        on networks whose links change, z = B y alone.
     kept
         K v, K^2 v, ... that the combination with D has already paid for.
     copies
@@ -118,8 +120,13 @@ def iterate(
     `local` returns `primal(own, alpha, state)`, computed when it is needed or ahead.
     """
     beta, gamma, theta = steps.beta, steps.gamma, steps.theta
-    dlam = state.lam - state.lam_prev
-    u = state.u + (yield from schedule.correction(dlam, state.v, state.kept, gamma))  # C dlam + gamma B^2 v
+    if schedule.keeps_z:
+        carried = state.u + schedule.growth(state.v, state.kept, gamma)  # z + gamma B^2 v
+        u = carried + (yield from schedule.correction(state.lam, state.v, state.kept, gamma))  # z + C lam
+    else:
+        dlam = state.lam - state.lam_prev
+        step = yield from schedule.correction(dlam, state.v, state.kept, gamma)  # C dlam + gamma B^2 v
+        u = carried = state.u + step
 
     x, Ax = local()
     v = state.lam - u + beta * (Ax + theta * (Ax - state.Ax))
@@ -127,15 +134,17 @@ def iterate(
     Dv, kept = yield from schedule.combine(v)
     lam = own.h.conj_prox(Dv, beta / own.n)
     done, rounds = state.iteration + 1, state.rounds + schedule.rounds
-    return State(x, lam, state.lam, Ax, v=v, u=u, kept=kept, iteration=done, rounds=rounds)
+    return State(x, lam, state.lam, Ax, v=v, u=carried, kept=kept, iteration=done, rounds=rounds)
 
 
 def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request, Array, Array]:
     """The memory z = B y after a state's last iteration, which a run under other steps can go on from.
 
     u = z_prev + C lam_prev was used in v, and the iteration left z = z_prev + gamma B^2 v. Costs the rounds of a
-    correction.
+    correction, none in the z-form.
     """
+    if schedule.keeps_z:
+        return np.asarray(state.u + schedule.growth(state.v, state.kept, gamma))
     mixed = yield from schedule.correction(state.lam_prev, state.v, state.kept, -gamma)
     result: Array = state.u - mixed
     return result
@@ -198,17 +207,9 @@ class Npga(Method[State]):
 
     def _iterate(self, state: State) -> State:
         local = partial(primal, self.problem, self._alpha, state)
-        state = drive(iterate(self.problem, self.steps, self.schedule, self._ready(state), local), self.exchange)
+        self.exchange.begin(state.iteration, state.rounds, state.copies)
+        state = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
         return replace(state, copies=self.exchange.copies) if self.exchange.copies else state
-
-    def _ready(self, state: State) -> State:
-        """Tell the exchange where the run stands, and make products again that belong to another graph."""
-        exchange = self.exchange
-        exchange.begin(state.iteration, state.rounds, state.copies)
-        if not exchange.is_stale(state.iteration):
-            return state
-        _, kept = drive(self.schedule.combine(state.v), exchange)
-        return replace(state, kept=kept, rounds=exchange.rounds)
 
     def traffic(self, state: State) -> tuple[int, int]:
         """Messages and numbers that were sent up to a state."""
