@@ -21,8 +21,8 @@ from npga import power
 from npga.experiments import EXPERIMENTS
 
 METHODS = (
-    *(row.name for row in npga.versions()), *(npga.version("nids", chebyshev=degree) for degree in (2, 3, 5)), "pga",
-    "dual-exact", "tracking-admm", "dc-admm", "idc-admm", "id2a", "mid2a", "optimal-affine",
+    "npga", *(row.name for row in npga.versions()), *(npga.version("nids", chebyshev=degree) for degree in (2, 3, 5)),
+    "pga", "dual-exact", "tracking-admm", "dc-admm", "idc-admm", "id2a", "mid2a", "optimal-affine",
 )  # fmt: skip
 # Rows of the paper that equal another up to gamma and c; they are in the tables and not in the figures.
 TWINS = ("dlm", "p2d2", "exact-diffusion")

@@ -144,6 +144,19 @@ def test_what_does_not_change_is_the_steady_network(name, same):
     assert has_C or found.rounds == plain.rounds
 
 
+@pytest.mark.parametrize("name", ["diging", "atc-tracking", "npga-ii"])
+def test_pairs_that_average_tell_z_nothing_of_lam(name):
+    """(I - W) W = 0 where W is a projection: then B^2 (I - C) = 0; with another weight all is well."""
+    problem = random_problem(2, N, 3, "squared-norm", "zero", "equality")
+    star, steps = npga.reference(problem).x, npga.Steps(0.3, 0.3 / problem.sigma**2, 1.0)
+    for c, vanishes in ((1.0, True), (2.0, False)):
+        sequence = npga.Network.sequence([EVEN, ODD], N, c=c)
+        B2, C, _ = (matrix.toarray() for matrix in version(name).matrices(sequence.at(0)))
+        assert bool(np.abs(B2 @ (np.eye(N) - C)).max() < 1e-15) is vanishes
+    result = npga.solve(problem, sequence, name, steps, max_iters=20_000, tol=None, reference=star, gap_tol=1e-8)
+    assert result.trace.gap[-1] <= 1e-8
+
+
 def test_counts():
     steps = tame_steps(PROBLEM, gamma=0.3)
 

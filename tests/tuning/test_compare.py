@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import npga
 from helpers.families import random_problem
+from npga import functions as fn
 from npga.cli import application
 from npga.errors import InputError
 from npga.solver import Record, Trace
@@ -73,6 +75,42 @@ def test_tables_and_figures(found, tmp_path):
         found.plot(by="seconds")
     with pytest.raises(InputError, match="did you mean"):
         found.of("nid")
+
+
+def test_inner_iterations_are_those_up_to_the_last_time_above():
+    found = npga.compare(PROBLEM, NETWORK, ["id2a"], budget=2_000).of("id2a")[0]
+    assert found["inner_iterations"] == found["rounds"] == found["gradients"]
+    assert found["messages"] == 2 * len(NETWORK.edges) * found["rounds"]
+
+
+def test_solve_as_it_comes_is_a_line_too():
+    found = npga.compare(PROBLEM, NETWORK, ["npga"]).of("npga")[0]
+    star = npga.reference(PROBLEM).x
+    run = npga.solve(PROBLEM, NETWORK, tol=None, gap_tol=1e-10, reference=star)
+    assert found["status"] == "converged"
+    assert 0 < found["iterations"] <= run.iterations
+
+
+def test_where_the_tuner_finds_nothing_a_search_from_classical_steps_follows(monkeypatch):
+    def nothing(*args, **options):
+        raise InputError("no stable steps were found")
+
+    monkeypatch.setattr("npga.tuning._compare.tune", nothing)
+    found = npga.compare(PROBLEM, NETWORK, ["nids", "dcpa"], budget=20_000)
+    assert [row["status"] for row in found.rows] == ["converged", "converged"]
+    assert found.of("dcpa")[0]["theta"] == 1.0
+
+
+def test_a_consensus_problem_is_solved_by_the_rows_of_puda():
+    rng = np.random.default_rng(3)
+    functions = [fn.LeastSquares(rng.standard_normal((5, 2)), rng.standard_normal(5)) for _ in range(6)]
+    consensus = npga.ConsensusProblem(functions)
+    found = npga.compare(consensus, NETWORK, ["nids", "extra", "dc-admm"], budget=5_000)
+    assert [row["status"] for row in found.rows] == ["converged", "converged", "refused"]
+    assert found.of("nids")[0]["rounds"] == found.of("nids")[0]["iterations"]
+    with pytest.raises(InputError, match="puda solves P2"):
+        npga.solve(PROBLEM, NETWORK, method="puda")
+    assert "ConsensusProblem" in npga.compare(PROBLEM, NETWORK, ["puda"]).rows[0]["why"]
 
 
 def test_an_interrupted_comparison_goes_on(tmp_path, monkeypatch):

@@ -12,7 +12,9 @@ columns sum to zero, and so the sum of z over the agents stays zero whatever the
 from which the fixed points are solutions: where all K_k v = 0 the agents agree. That is all that is proved; convergence
 is measured. It takes deg C + max(deg B^2, deg D) rounds: as many as on a steady network where C = 0, more elsewhere,
 because there C (lam - lam_prev) + gamma B^2 v travels in one message. Adding that up on graphs that change would leave
-C_k lam behind in the memory; DIGing and ATC tracking diverge then on a ring and a star in turn.
+C_k lam behind in the memory; DIGing and ATC tracking diverge then on a ring and a star in turn. Where W_k is a
+projection, as on pairs of agents with the weight 1/2, (I - W_k) W_k = 0, so that B_k^2 (I - C_k) = 0 for DIGing, ATC
+tracking and NPGA-II: z does not learn how far lam is from agreement, and they need another weight.
 
 Messages of fewer numbers: top-k, random-k and b bits, with error feedback.
 
@@ -42,7 +44,7 @@ from npga.errors import NetworkError, nearest
 from npga.networks import _graphs as graphs
 from npga.networks._exchange import Gossip, Schedule
 from npga.networks._mixing import named_weights
-from npga.networks._network import Network
+from npga.networks._network import Network, is_positive
 
 if TYPE_CHECKING:
     from npga.networks._version import Version
@@ -129,7 +131,7 @@ class ChangingNetwork(UnsteadyNetwork):
     window: int
 
     @classmethod
-    def of(cls, rule: Sequence[Any] | Rule, n: int | None, mixing: str, window: int) -> ChangingNetwork:
+    def of(cls, rule: Sequence[Any] | Rule, n: int | None, mixing: str, c: float, window: int) -> ChangingNetwork:
         """The network of a list, which is repeated, or of a function of the iteration."""
         network = cls.__new__(cls)
         if callable(rule):
@@ -137,13 +139,13 @@ class ChangingNetwork(UnsteadyNetwork):
                 raise NetworkError(
                     "a function arrived without n and window; expected Network.sequence(rule, n, window=)"
                 )
-            network.__dict__.update(_rule=lambda k: read_links(rule(k), n, mixing), window=window)
+            network.__dict__.update(_rule=lambda k: read_links(rule(k), n, mixing, c), window=window)
         else:
             items = list(rule)
             if not items:
                 raise NetworkError("an empty sequence arrived; expected at least one network")
-            size = n or max(read_links(item, None, mixing).n for item in items)
-            network.__dict__.update(_rule=[read_links(item, size, mixing) for item in items], window=len(items))
+            size = n or max(read_links(item, None, mixing, c).n for item in items)
+            network.__dict__.update(_rule=[read_links(item, size, mixing, c) for item in items], window=len(items))
         network._average()
         return network
 
@@ -194,13 +196,15 @@ class ChangingNetwork(UnsteadyNetwork):
         return " ".join(self.at(k).fingerprint() for k in period)
 
 
-def read_links(item: Any, n: int | None, mixing: str) -> Network:
+def read_links(item: Any, n: int | None, mixing: str, c: float) -> Network:
     """A member of a sequence: a `Network`, or a graph that need not be connected, with weights by name."""
     if isinstance(item, Network):
         network = item
     else:
         topology = graphs.read_graph(item, n, connected=False)
-        weights = named_weights(mixing, topology, 1.0)
+        if not is_positive(c):
+            raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
+        weights = named_weights(mixing, topology, c)
         network = Network.__new__(Network)
         fields = {"n": topology.n, "labels": topology.labels, "mixing": mixing, "tau": None, "is_lazy": False}
         network._fill(fields | {"seed": None, "name": None, "edges": topology.edges, "weights": weights})

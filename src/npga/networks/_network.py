@@ -49,10 +49,8 @@ class Network:
         Number of agents, for an edge list; by default one more than the largest number in it.
     c : float
         The constant c > 0 in tau; the other mixings do not use it.
-    seed : int, optional
+    seed, name : int and str, optional
         Recorded for information; the random constructors put the seed of the draw here.
-    name : str, optional
-        Recorded for information.
 
     Attributes
     ----------
@@ -207,15 +205,17 @@ class Network:
         return network
 
     @classmethod
-    def sequence(cls, networks: Any, n: int | None = None, *, mixing: str = "laplacian", window: int = 0) -> Network:
+    def sequence(
+        cls, networks: Any, n: int | None = None, *, mixing: str = "laplacian", c: float = 1.0, window: int = 0
+    ) -> Network:
         """Another network in each iteration, from a list that is repeated or a function of the iteration.
 
-        Members are networks, or graphs (agents counted from 0) that need not be connected and are mixed by name;
-        together those of a period, or for a function those of the first `window` iterations, must be connected.
+        Members are networks, or graphs (agents from 0 on) that need not be connected and are mixed by name; together
+        those of a period, or for a function of its first `window` iterations, must be connected.
         """
         from npga.networks._changing_networks import ChangingNetwork
 
-        return ChangingNetwork.of(networks, n, mixing, window)
+        return ChangingNetwork.of(networks, n, mixing, c, window)
 
     def lossy(self, drop: float, burst: float | None = None, seed: int = 0) -> Network:
         """The same network with links that are down in a share `drop` of the rounds, both ways at once.

@@ -81,6 +81,7 @@ METHODS: dict[str, MethodRow] = {
             vectors="1 or 2",
             inside="nothing",
             reference="Li & Su 2024",
+            free=("alpha", "beta", "gamma", "theta"),
         ),
         MethodRow(
             name="pga",

@@ -1,8 +1,9 @@
 """`npga.compare`: anything against anything, tuned alike and counted by the same meters.
 
 Each entry is tuned on each draw: versions of NPGA by `npga.tune`, other methods by a pattern search over the steps that
-they have, on real runs, both within the same budget of iterations. The run that counts then goes to a hundredth of the
-tolerance, so that "iterations to tol" can be the last time above it, not the first dip below.
+they have, on real runs, both within the same budget of iterations. Where `npga.tune` finds nothing stable within it,
+the pattern search follows, from classical steps. The run that counts then goes to a hundredth of the tolerance, so that
+"iterations to tol" can be the last time above it, not the first dip below.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ from numpy.typing import NDArray
 from npga.errors import InputError, NpgaError, nearest
 from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
-from npga.problem import Problem
+from npga.problem import ConsensusProblem, Problem
 from npga.solver import METHODS, MethodRow, Reference, Result, Trace, show_progress
 from npga.solver import reference as solve_centrally
 from npga.solver import solve as solve_with
 from npga.steps import Steps
+from npga.tuning._automatic import solve as solve_untuned
 from npga.tuning._comparison import Comparison
 from npga.tuning._search import Budget
 from npga.tuning._tune import tune
 
 Array = NDArray[Any]
-Draw = Callable[[int], tuple[Problem, Network]]
+AnyProblem = Problem | ConsensusProblem
+Draw = Callable[[int], tuple[AnyProblem, Network]]
 
 # Factors by which the pattern search changes a step, large ones first.
 _FACTORS = (4.0, 2.0, 1.3)
@@ -62,7 +65,7 @@ class Entry:
 
 
 def compare(
-    problem: Problem | Draw,
+    problem: AnyProblem | Draw,
     network: Network | None = None,
     methods: Sequence[str | Version | Entry] = ("nids", "extra", "npga-i", "dcpa", "pga"),
     *,
@@ -79,10 +82,12 @@ def compare(
     Parameters
     ----------
     problem, network
-        What to solve, and where; or a function ``draw(seed) -> (problem, network)``, without a network.
+        What to solve, and where; or a function ``draw(seed) -> (problem, network)``, without a network. On a
+        `ConsensusProblem` versions are those of PUDA.
     methods
         Names of versions ("nids", "extra", "dcpa", ...) or of methods ("pga", "tracking-admm", ...), `Version` objects
-        (such as ``npga.version("nids", chebyshev=3)``), or `Entry` objects with a label and steps of their own.
+        (such as ``npga.version("nids", chebyshev=3)``), or `Entry` objects with a label and steps of their own. "npga"
+        is `npga.solve` as it comes, which is not tuned.
     seeds
         How many draws, or their seeds; a fixed problem is one draw, and the seed is the tuner's.
     budget
@@ -158,10 +163,10 @@ def _entry(item: str | Version | Entry) -> Entry:
     if isinstance(item, Version):
         extra = "" if item.chebyshev == 1 else f", {item.chebyshev} rounds"
         return Entry(f"{item.name}{extra}", version=item)
-    if item in METHODS and item != "npga":
+    if item in METHODS:
         row = METHODS[item]
         return Entry(item, item, None if row.version is None else find_version(row.version))
-    known = [*version_rows(), *(name for name in METHODS if name != "npga")]
+    known = [*version_rows(), *METHODS]
     if item not in known:
         raise InputError(f"methods holds {item!r}; {nearest(str(item), known)}")
     return Entry(item, version=find_version(item))
@@ -179,7 +184,7 @@ class _Limits:
 
 def _key(case: _Case, entry: Entry, seed: int, limits: _Limits) -> str:
     network = case.network.fingerprint()
-    return f"{case.problem.fingerprint} {network} {seed} {entry!r} {limits!r}"
+    return f"{case.p1.fingerprint} {network} {seed} {entry!r} {limits!r}"
 
 
 class _Store:
@@ -214,16 +219,21 @@ class _Store:
 class _Case:
     """A problem, its network, and its solution."""
 
-    problem: Problem
+    problem: AnyProblem
     network: Network
     reference: Reference
     seed: int
 
+    @property
+    def p1(self) -> Problem:
+        """The problem, or the P1 that a consensus problem is."""
+        return self.problem if isinstance(self.problem, Problem) else self.problem.p1
+
     @staticmethod
-    def make(problem: Problem | Draw, network: Network | None, seed: int, last: _Case | None) -> _Case:
+    def make(problem: AnyProblem | Draw, network: Network | None, seed: int, last: _Case | None) -> _Case:
         if last is not None and last.seed == seed:
             return last
-        if isinstance(problem, Problem):
+        if isinstance(problem, AnyProblem):
             if network is None:
                 raise InputError("a problem arrived without a network; expected both, or a function draw(seed)")
             if last is not None:
@@ -231,12 +241,12 @@ class _Case:
         else:
             problem, network = problem(seed)
         problem.expect(network)
-        return _Case(problem, network, solve_centrally(problem), seed)
+        return _Case(problem, network, solve_centrally(problem if isinstance(problem, Problem) else problem.p1), seed)
 
     @property
     def column(self) -> str:
         """What "accurate to tol" looks at."""
-        return "gap" if self.problem.mu > 0.0 else "kkt"
+        return "gap" if self.p1.mu > 0.0 else "kkt"
 
     def run(self, entry: Entry, limits: _Limits) -> dict[str, Any]:
         """Tune an entry and run it; the row of the table."""
@@ -253,7 +263,11 @@ class _Case:
             return head | {"status": short.status.value, "why": short.message, "curve": []}
         every = max(1, short.iterations // 2000)
         result = self.solve(tuned, tol / 100.0, max_iters, record_every=every)
-        return head | self._row(tuned, result, tol) | {"tuning_seconds": tuning_seconds}
+        at = last_above(result.trace, self.column, tol)
+        there = result
+        if result.inner_iterations:  # their share of the whole is not known: run again, to that iteration
+            there = self.solve(tuned, tol / 1e6, max(int(result.trace.iteration[at]), 1))
+        return head | self._row(tuned, result, there, at) | {"tuning_seconds": tuning_seconds}
 
     def solve(self, entry: Entry, tol: float, max_iters: int, **options: Any) -> Result:
         """A run of an entry to an accuracy."""
@@ -261,11 +275,13 @@ class _Case:
             {"gap_tol": tol, "tol": None, "reference": self.reference.x} if self.column == "gap" else {"tol": tol}
         )
         where, how = (self.problem, self.network), (entry.version, entry.steps)
+        if entry == Entry(entry.label):
+            return solve_untuned(*where, max_iters=max_iters, **options)
         return solve_with(*where, *how, method=entry.method, max_iters=max_iters, **options)
 
-    def _row(self, entry: Entry, result: Result, tol: float) -> dict[str, Any]:
-        at = last_above(result.trace, self.column, tol)
-        share = result.trace.iteration[at] / max(result.iterations, 1)
+    def _row(self, entry: Entry, result: Result, there: Result, at: int) -> dict[str, Any]:
+        """The line of a run whose error stays below the tolerance from record `at` on; `there` has the counts."""
+        share = result.trace.iteration[at] / max(there.iterations, 1)
         per = result.floats_sent / max(result.rounds, 1)
         thinned = np.unique(np.linspace(0, len(result.trace) - 1, _POINTS).round().astype(int))
         curve = [
@@ -275,11 +291,11 @@ class _Case:
         counted = {
             name: round(share * value)
             for name, value in {
-                "inner_iterations": result.inner_iterations,
-                "gradients": result.work.gradients,
-                "products": result.work.products,
-                "proxes": result.work.proxes,
-                "messages": result.messages,
+                "inner_iterations": there.inner_iterations,
+                "gradients": there.work.gradients,
+                "products": there.work.products,
+                "proxes": there.work.proxes,
+                "messages": there.messages,
             }.items()
         }
         steps = (
@@ -292,7 +308,7 @@ class _Case:
             **counted,
             "floats_sent": int(per * result.trace.round[at]),
             "floats_per_round": per,
-            "seconds": share * result.seconds,
+            "seconds": share * there.seconds,
             "path": result.path,
             "c": None if entry.version is None else entry.version.c,
             **steps,
@@ -302,17 +318,24 @@ class _Case:
     # ---------------------------------------------------------------- tuning
 
     def _tuned(self, entry: Entry, limits: _Limits) -> Entry:
-        within: dict[str, Any] = {"max_work": limits.budget, "max_seconds": limits.max_seconds, "seed": self.seed}
-        if entry.steps is not None:
+        if entry.steps is not None or entry == Entry(entry.label):
             return entry
+        if isinstance(self.problem, ConsensusProblem) and entry.method == "npga":
+            entry = replace(entry, method="puda")
+        within: dict[str, Any] = {"max_work": limits.budget, "max_seconds": limits.max_seconds, "seed": self.seed}
+        row = METHODS[entry.method]
+        if not isinstance(self.problem, row.problem):
+            raise InputError(f"{row.name} solves {row.solves}; this is a {type(self.problem).__name__}")
         if entry.method == "npga":
             assert entry.version is not None
-            found = tune(self.problem, self.network, entry.version, reference=self.reference, **within)
+            try:
+                found = tune(self.p1, self.network, entry.version, reference=self.reference, **within)
+            except InputError:  # nothing stable within the budget
+                return replace(entry, steps=self._pattern_search(entry, row, self._classical(entry.version), limits))
             return replace(entry, version=found.version, steps=found.steps)
         if entry.method == "pga":  # NPGA of a lone agent that knows everything
-            found = tune(self.problem.gathered, Network.from_W(np.ones((1, 1))), "extra", **within)
+            found = tune(self.p1.gathered, Network.from_W(np.ones((1, 1))), "extra", **within)
             return replace(entry, steps=replace(found.steps, gamma=Steps.gamma))
-        row = METHODS[entry.method]
         why = row.refuses(self.problem)
         if why is not None:
             raise InputError(f"{row.name} cannot solve this problem: {why}")
@@ -320,6 +343,11 @@ class _Case:
         if first is None:
             return entry
         return replace(entry, steps=self._pattern_search(entry, row, first, limits))
+
+    def _classical(self, version: Version) -> Steps:
+        """alpha = 1/l and beta = l/(2 sigma^2), the limits of gradient descent and of Condat and Vu for one agent."""
+        l = self.p1.l if 0.0 < self.p1.l < math.inf else 1.0  # noqa: E741
+        return replace(Steps(1.0 / l, 0.5 * l / (self.p1.sigma or 1.0) ** 2), **version.fixed)
 
     def _pattern_search(self, entry: Entry, row: MethodRow, steps: Steps, limits: _Limits) -> Steps:
         """Change one step at a time by a factor while that needs fewer rounds (iterations, where there are none)."""
@@ -329,7 +357,7 @@ class _Case:
             improved = True
             while improved:
                 improved = False
-                for candidate in _neighbours(steps, row.free, factor):
+                for candidate in _neighbours(steps, _free(entry, row), factor):
                     if budget.spent:
                         return steps
                     price = self._price(replace(entry, steps=candidate), limits, budget, best[1])
@@ -347,6 +375,11 @@ class _Case:
         at = last_above(result.trace, self.column, limits.tol)
         spent = result.trace.round[at] or result.trace.iteration[at]
         return float(spent), int(result.trace.iteration[at])
+
+
+def _free(entry: Entry, row: MethodRow) -> list[str]:
+    """The steps that may be searched: those of the method, without those that a version prescribes."""
+    return [name for name in row.free if entry.version is None or name not in entry.version.fixed]
 
 
 def _neighbours(steps: Steps, free: Sequence[str], factor: float) -> Iterator[Steps]:

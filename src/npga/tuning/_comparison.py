@@ -23,7 +23,7 @@ Array = NDArray[Any]
 COUNTS = (
     "iterations", "rounds", "floats_sent", "messages", "gradients", "products", "proxes", "inner_iterations", "seconds",
 )  # fmt: skip
-_SHOWN = ("iterations", "rounds", "floats_sent", "gradients", "inner_iterations", "seconds")
+_HEADS = {"products": "A-products", "proxes": "prox calls"}
 _PRICES = ("rounds", "iterations", "floats_sent")
 # Draws whose errors a report shows.
 _DRAWS = 10
@@ -92,11 +92,11 @@ class Comparison:
         return lines
 
     def _cells(self) -> tuple[list[str], list[list[str]], list[str]]:
-        head = ["method", "solved", *(name.replace("_", " ") for name in _SHOWN)]
+        head = ["method", "solved", *(_HEADS.get(name, name.replace("_", " ")) for name in COUNTS)]
         body, notes = [], []
         for line in self.summary():
             cells = [line["method"], f"{line['solved']}/{line['draws']}"]
-            cells += ["-" if math.isnan(line[name]) else _number(line[name], name) for name in _SHOWN]
+            cells += ["-" if math.isnan(line[name]) else _number(line[name], name) for name in COUNTS]
             body.append(cells)
             if line["why"]:
                 notes.append(f"{line['method']}: {line['why']}")
