@@ -42,8 +42,8 @@ class Tent(Elementwise):
     def _prox(self, x, t):
         return x - np.clip(x, -t * self.weight, 2.0 * t * self.weight)  # x minus its projection on t [-w, 2 w]
 
-    def _kernel(self, size):
-        return KernelForm(Kind.KINKED, size, a=-self.weight, b=2.0 * self.weight)
+    def kernel(self, size):
+        return (KernelForm(Kind.KINKED, size, a=-self.weight, b=2.0 * self.weight),)
 
 
 def test_a_new_function_is_checked_joined_compiled_and_right():

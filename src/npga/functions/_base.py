@@ -156,10 +156,9 @@ class Function(ABC):
         self._need(self.has_prox_jac, "Jacobian of its prox", "use a first-order method")
         return self._conj_prox_jac(*self._single_and_step(x, t))
 
-    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:  # noqa: ARG002
         """Formulas of consecutive runs of coordinates, `size` in all, as kernels read them; None if there are none."""
-        form = self._kernel(size)
-        return None if form is None else (form,)
+        return None
 
     @abstractmethod
     def astype(self, dtype: npt.DTypeLike) -> Function:
@@ -221,9 +220,6 @@ class Function(ABC):
     def _conj_prox_jac(self, x: Array, t: Step) -> Array:
         jac = self._prox_jac(x / t, 1.0 / t)
         return (1.0 - jac) if jac.ndim == 1 else np.eye(x.size, dtype=jac.dtype) - jac
-
-    def _kernel(self, size: int) -> KernelForm | None:  # noqa: ARG002
-        return None
 
     # ---------------------------------------------------------------- arguments
 

@@ -1,6 +1,6 @@
 """How a function is told to a compiled kernel: the name of a formula, and its numbers.
 
-A class states its own form in `Function._kernel`; multiples, translates and sums derive theirs. A kernel that does not
+A class states its own form in `Function.kernel`; multiples, translates and sums derive theirs. A kernel that does not
 know a kind must say so and leave the function to the vectorised path.
 
 Sums over coordinates, phi(x) with r = x - c and the letters a, b, c one number per coordinate or one for all:

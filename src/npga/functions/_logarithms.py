@@ -80,8 +80,9 @@ class Logistic(Elementwise):
     def _prox_jac(self, x: Array, t: Step) -> Array:
         return 1.0 / (1.0 + t * self._hess(self._prox(x, t)))
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.LOGISTIC, size, a=self.labels, b=self.weight)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: LOGISTIC."""
+        return (KernelForm(Kind.LOGISTIC, size, a=self.labels, b=self.weight),)
 
 
 def increasing_root(
@@ -154,8 +155,9 @@ class NegLog(Elementwise):
         u = _positive_root(x, s)
         return np.asarray(u / (u + s / u))
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.NEG_LOG, size, a=self.weight)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: NEG_LOG."""
+        return (KernelForm(Kind.NEG_LOG, size, a=self.weight),)
 
 
 def _positive_root(x: Array, s: Step) -> Array:
@@ -205,8 +207,9 @@ class Entropy(Elementwise):
         y = _omega(x, t * self.weight)
         return np.asarray(y / (1.0 + y), dtype=x.dtype)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.ENTROPY, size, a=self.weight)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: ENTROPY."""
+        return (KernelForm(Kind.ENTROPY, size, a=self.weight),)
 
 
 def _omega(x: Array, s: Step) -> Array:

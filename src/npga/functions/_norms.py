@@ -66,8 +66,9 @@ class L2(Function):
     def _prox_jac(self, x: Array, t: Step) -> Array:
         return shrink_jacobian(x, float(t) * self.weight)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.NORM, size, a=self.weight)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: NORM."""
+        return (KernelForm(Kind.NORM, size, a=self.weight),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
         """Return the function itself: a number has no array type."""
@@ -144,9 +145,10 @@ class GroupL2(Function):
             jac[np.ix_(group, group)] = shrink_jacobian(x[group], float(s))
         return jac
 
-    def _kernel(self, size: int) -> KernelForm:
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: GROUPS."""
         weights = np.broadcast_to(self.weight, len(self.groups))[self._labels]
-        return KernelForm(Kind.GROUPS, size, a=weights, groups=self.groups)
+        return (KernelForm(Kind.GROUPS, size, a=weights, groups=self.groups),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose weights have type `dtype`."""

@@ -50,8 +50,9 @@ class _Kinked(Elementwise):
         r = x - self._kink
         return ((r < t * self._left) | (r > t * self._right)).astype(x.dtype)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.KINKED, size, a=self._left, b=self._right, c=self._kink)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: KINKED."""
+        return (KernelForm(Kind.KINKED, size, a=self._left, b=self._right, c=self._kink),)
 
 
 class L1(_Kinked):
@@ -204,8 +205,9 @@ class ElasticNet(Elementwise):
     def _prox_jac(self, x: Array, t: Step) -> Array:
         return (np.abs(x) > t * self.l1).astype(x.dtype) / (1.0 + t * self.l2)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.ELASTIC, size, a=self.l1, b=self.l2)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: ELASTIC."""
+        return (KernelForm(Kind.ELASTIC, size, a=self.l1, b=self.l2),)
 
 
 class Huber(Elementwise):
@@ -271,5 +273,6 @@ class Huber(Elementwise):
         inside = (np.abs(x - self.center) <= (1.0 + s) * self.delta).astype(x.dtype)
         return 1.0 - s / (1.0 + s) * inside
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.HUBER, size, a=self.weight, b=self.delta, c=self.center)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: HUBER."""
+        return (KernelForm(Kind.HUBER, size, a=self.weight, b=self.delta, c=self.center),)

@@ -123,8 +123,9 @@ class Quadratic(Function):
     def _sparse_resolvent(self) -> SparseResolvent:
         return SparseResolvent(self.Q)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.QUADRATIC, size, a=1.0, matrix=self.Q, vector=self.q)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: QUADRATIC."""
+        return (KernelForm(Kind.QUADRATIC, size, a=1.0, matrix=self.Q, vector=self.q),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose Q and q have type `dtype`."""
@@ -238,8 +239,9 @@ class LeastSquares(Function):
         wide = self.M.shape[0] <= self.M.shape[1]
         return SparseResolvent(self.M @ self.M.T if wide else self.M.T @ self.M)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.LEAST_SQUARES, size, a=self.weight, matrix=self.M, vector=self.b)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: LEAST_SQUARES."""
+        return (KernelForm(Kind.LEAST_SQUARES, size, a=self.weight, matrix=self.M, vector=self.b),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose M and b have type `dtype`."""

@@ -81,9 +81,10 @@ class _Interval(Indicator, Elementwise):
         lo, hi = self._bounds
         return ((lo < x) & (x < hi)).astype(x.dtype)
 
-    def _kernel(self, size: int) -> KernelForm:
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: INTERVAL."""
         lo, hi = self._bounds
-        return KernelForm(Kind.INTERVAL, size, a=lo, b=hi)
+        return (KernelForm(Kind.INTERVAL, size, a=lo, b=hi),)
 
 
 class Box(_Interval):
@@ -250,8 +251,9 @@ class Ball(Indicator):
         normal = r / length
         return self.radius / length * (identity - np.outer(normal, normal))
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.BALL, size, a=self.radius, c=self.center)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: BALL."""
+        return (KernelForm(Kind.BALL, size, a=self.radius, c=self.center),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:
         """Copy whose center has type `dtype`."""
@@ -303,8 +305,9 @@ class Simplex(Indicator):
         support = np.count_nonzero(descending > thetas, axis=-1, keepdims=True)
         return shifted, np.take_along_axis(thetas, support - 1, axis=-1)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.SIMPLEX, size, a=self.total)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: SIMPLEX."""
+        return (KernelForm(Kind.SIMPLEX, size, a=self.total),)
 
     def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
         """Return the function itself: a number has no array type."""

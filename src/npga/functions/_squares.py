@@ -41,8 +41,9 @@ class Zero(Elementwise):
     def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.ones_like(x)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.ZERO, size)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: ZERO."""
+        return (KernelForm(Kind.ZERO, size),)
 
 
 class Linear(Elementwise):
@@ -91,8 +92,9 @@ class Linear(Elementwise):
     def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.ones_like(x)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.LINEAR, size, a=self.c)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: LINEAR."""
+        return (KernelForm(Kind.LINEAR, size, a=self.c),)
 
 
 class _Square(Elementwise):
@@ -136,8 +138,9 @@ class _Square(Elementwise):
     def _prox_jac(self, x: Array, t: Step) -> Array:
         return filled(1.0 / (1.0 + t * self.weight), x)
 
-    def _kernel(self, size: int) -> KernelForm:
-        return KernelForm(Kind.SQUARE, size, a=self.weight, c=self._center)
+    def kernel(self, size: int) -> tuple[KernelForm, ...]:
+        """One form: SQUARE."""
+        return (KernelForm(Kind.SQUARE, size, a=self.weight, c=self._center),)
 
 
 class SquaredNorm(_Square):

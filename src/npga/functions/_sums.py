@@ -231,7 +231,8 @@ class Sum(OfParts):
         shrink = 1.0 / (1.0 + t * shape.ridge)
         return shape, np.asarray(shrink * (x - t * shape.tilt)), t * shrink, shrink
 
-    def _kernel(self, size: int) -> KernelForm | None:
+    def kernel(self, size: int) -> tuple[KernelForm, ...] | None:
+        """That of the one function beside the others, BENT; a SQUARE where there is none."""
         shape = self._shape
         forms = None if shape is None else shape.core.kernel(size)
         if shape is None or forms is None or len(forms) > 1:
@@ -239,8 +240,8 @@ class Sum(OfParts):
         _, tilt, ridge, lo, hi, constant = shape
         if forms[0].kind is Kind.ZERO and np.all(ridge) and not shape.is_bounded:
             # (d/2) x^2 + q x = (d/2)(x + q/d)^2 - q^2/(2 d)
-            return KernelForm(Kind.SQUARE, size, a=ridge, b=constant - 0.5 * tilt * tilt / ridge, c=-tilt / ridge)
-        return KernelForm(Kind.BENT, size, b=constant, inner=forms[0], tilt=tilt, ridge=ridge, lo=lo, hi=hi)
+            return (KernelForm(Kind.SQUARE, size, a=ridge, b=constant - 0.5 * tilt * tilt / ridge, c=-tilt / ridge),)
+        return (KernelForm(Kind.BENT, size, b=constant, inner=forms[0], tilt=tilt, ridge=ridge, lo=lo, hi=hi),)
 
     def scale(self, weight: float) -> Function:
         """Sum of the multiples."""
