@@ -1,7 +1,8 @@
 """The table of docs/theory/instances.md: ten versions at tuned and at certified steps, on three problems.
 
-`python benchmarks/instance_table.py elastic-net` measures one problem (minutes for each version) and adds its rows to
-`benchmarks/instance_table.json`; rows that are there are kept. `python benchmarks/instance_table.py` writes the page.
+`python benchmarks/instance_table.py elastic-net nids extra` measures versions on one problem (all of them where none is
+named; a minute or so each) and adds a line for each to `benchmarks/instance_table.jsonl`, so that several can be
+measured at once; rows that are there are kept. `python benchmarks/instance_table.py` writes the page.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from npga import functions as fn
 from npga.experiments import ElasticNet, Ridge
 from npga.theory import certify_instance
 
-DATA = Path(__file__).with_suffix(".json")
+DATA = Path(__file__).with_suffix(".jsonl")
 PAGE = Path(__file__).parents[1] / "docs" / "theory" / "instances.md"
+
+PROBLEMS = ("elastic-net", "logistic", "ball")
 
 
 def pose(name: str) -> tuple[npga.Problem, npga.Network]:
@@ -70,8 +73,11 @@ def measured(name: str, version: str) -> dict[str, Any]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """What was measured so far."""
-    return json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else []
+    """What was measured so far, in the order of the problems and the table of versions."""
+    lines = DATA.read_text(encoding="utf-8").splitlines() if DATA.exists() else []
+    order = [version.name for version in npga.versions()]
+    found = [json.loads(line) for line in lines]
+    return sorted(found, key=lambda row: (PROBLEMS.index(row["problem"]), order.index(row["version"])))
 
 
 def table() -> str:
@@ -107,12 +113,11 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        for version in npga.versions(presets=False):
-            if not any(r["problem"] == name and r["version"] == version.name for r in rows()):
-                row = measured(name, version.name)
-                DATA.write_text(json.dumps([*rows(), row], indent=1) + "\n", encoding="utf-8")
-                print(row, flush=True)
+    for name in sys.argv[1:2]:
+        for version in sys.argv[2:] or [one.name for one in npga.versions()]:
+            if not any(r["problem"] == name and r["version"] == version for r in rows()):
+                with DATA.open("a", encoding="utf-8") as out:
+                    print(json.dumps(measured(name, version)), file=out, flush=True)
     pattern = r"(<!-- table: benchmarks/instance_table.py -->\n).*?(<!-- end -->)"
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(re.sub(pattern, lambda m: f"{m[1]}{table()}\n{m[2]}", text, flags=re.DOTALL), encoding="utf-8")

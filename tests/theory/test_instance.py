@@ -11,7 +11,10 @@ from helpers.families import VERSIONS
 from helpers.instance_runs import matrices, members, run, worst_excess
 from helpers.oracles import square_root
 from npga import functions as fn
-from npga.theory import certify_instance
+from npga.experiments import ElasticNet
+from npga.theory import InstanceCertificate, certify_instance, states
+from npga.theory._feedback import setting
+from npga.theory._matrix_inequality import RateSearch
 
 NETWORK = npga.Network.ring(4)
 
@@ -82,6 +85,25 @@ def test_the_rate_of_an_affine_iteration_is_its_radius():
     assert cert.standing == "proved"
     assert not cert.multipliers
     assert 1.0 - cert.rate >= 0.9 * (1.0 - cert.radius)
+
+
+def test_a_conjugate_multiplier_proves_more():
+    """The elastic net of the paper's size: a rate that no weights reach without the w of the iteration before."""
+    instance = ElasticNet().build()
+    steps = npga.Steps(alpha=2.158, beta=0.04455, gamma=4.13, theta=0.0)
+    search = RateSearch(setting(instance.problem, instance.network, npga.version("nids"), steps))
+    rate = 1.0 - 0.7 * (1.0 - search.radius)
+    assert search.multipliers.at_rate(rate, conjugate=False) is None
+    proof = search.with_weights(rate, conjugate=True)
+    assert proof is not None
+    size = states(instance.problem)
+    assert proof.P[0].shape[0] == size + instance.problem.d
+    assert any(one.kind == "conjugate" and t > 0.0 for one, t in proof.weights)
+    rng = np.random.default_rng(5)
+    cert = InstanceCertificate("proved", "", rate=proof.rate, constant=proof.constant)
+    own = (instance.network, npga.version("nids"), steps)
+    for member in [instance.problem, *members(instance.problem, rng)]:
+        assert worst_excess(member, *own, cert, 2, 150, rng) <= 1.0
 
 
 def test_steps_outside_every_theorem_are_proved():
@@ -188,25 +210,30 @@ def test_the_inequality_in_the_y_form(h):
     basis = _helmert(n)
     assert abs(basis.T @ E[:, 0]).max() < 1e-12
 
-    def value(state):
+    def value(state, w_before):
         x, lam, y = np.split(state, [d, d + n * p])
         zeta = np.kron(basis.T, np.eye(p)) @ (B @ y)
         xi = np.r_[x / np.sqrt(steps.alpha), lam / np.sqrt(steps.beta), zeta / np.sqrt(steps.beta)]
+        # A w that is remembered is a state too, in units of lam: sqrt(beta) w/n.
+        kept = np.sqrt(steps.beta) / n * w_before if cert.P[0].shape[0] > xi.size else w_before[:0]
+        xi = np.r_[xi, kept]
         return xi @ cert.P[0] @ xi
 
     for _ in range(200):
         full = rng.standard_normal(step.shape[1]) * 10.0 ** rng.uniform(-2, 2, step.shape[1])
         w_g, w_h = full[2 * n * p + d : 2 * n * p + 2 * d], full[2 * n * p + 2 * d :]
+        w_before = rng.standard_normal(n * p) * 10.0 ** rng.uniform(-2, 2, n * p)
         w_g[:] = 0.0
         if h.is_point:
             w_h[:] = 0.0
         state, new = full[: d + 2 * n * p], step @ full
-        supplied = _supplied(cert, problem, NETWORK.lazy(), state, new, w_h)
-        total = value(new) - rho2 * value(state) + supplied
-        assert total <= 1e-9 * (value(state) + abs(supplied))
+        supplied = _supplied(cert, problem, NETWORK.lazy(), state, new, w_h, w_before)
+        before = value(state, w_before)
+        total = value(new, w_h) - rho2 * before + supplied
+        assert total <= 1e-9 * (before + abs(supplied))
 
 
-def _supplied(cert, problem, network, state, new, w_h):
+def _supplied(cert, problem, network, state, new, w_h, w_before):
     """sum t s from the names of the multipliers alone, for an h whose curvature has no limits."""
     n, p, d = problem.n, problem.p, problem.d
     rho2, W = cert.rate**2, network.W.toarray()
@@ -216,9 +243,13 @@ def _supplied(cert, problem, network, state, new, w_h):
     for name, t in cert.multipliers.items():
         kind = name.split(" ")[1]
         M = ways[name.removeprefix(f"h {kind}")]
+        w, past = w_h.reshape(n, p) / n, w_before.reshape(n, p) / n
+        if kind == "conjugate":
+            total += 2 * t * np.sum((w - rho2 * M @ past) * lam_new)
+            continue
         joined = lam_new if name == "h static" else lam_new - M @ lam_new
         u = lam_new - rho2 * M @ lam if kind == "delayed" else joined
-        total += 2 * t * np.sum(w_h.reshape(n, p) / n * u)
+        total += 2 * t * np.sum(w * u)
     return total
 
 
@@ -231,7 +262,7 @@ def _helmert(n):
 
 
 def test_clarabel_agrees_on_feasibility():
-    """The same inequality as a semidefinite program, with static multipliers of g: feasible where ours is proved."""
+    """The same inequality as a semidefinite program with the multipliers of g: feasible where ours is proved."""
     cvxpy = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(3)
     agents = [npga.Agent(rng.standard_normal((1, 1)), fn.SquaredNorm(1.0), fn.L1(0.2)) for _ in range(3)]
@@ -255,16 +286,21 @@ def y_form_step_squared_loss(problem, network, version, steps):
 
 
 def _feasible(cvxpy, step, problem, rho):
-    """Whether the least s with M <= s I, P >= 0 of trace one, t >= 0 is negative."""
+    """Whether the least s with M <= s I, P >= 0 of trace one, t >= 0 is negative; the w before is a state."""
     N, d = step.shape[0], problem.d
-    P, t, c, s = cvxpy.Variable((N, N), symmetric=True), cvxpy.Variable(d), cvxpy.Variable(d), cvxpy.Variable()
-    now, w = np.eye(d, N + d), np.eye(d, N + d, N)
+    step = np.block([[step[:, :N], np.zeros((N, d)), step[:, N:]], [np.zeros((d, N + d)), np.eye(d)]])
+    S = N + d
+    P, s = cvxpy.Variable((S, S), symmetric=True), cvxpy.Variable()
+    t, c, e = (cvxpy.Variable(d) for _ in range(3))
+    now, before, w = np.eye(d, S + d), np.eye(d, S + d, N), np.eye(d, S + d, S)
     M = step.T @ P @ step
-    M = M - rho**2 * np.eye(N, N + d).T @ P @ np.eye(N, N + d) - s * np.eye(N + d)
+    M = M - rho**2 * np.eye(S, S + d).T @ P @ np.eye(S, S + d) - s * np.eye(S + d)
     for k in range(d):
         static = np.outer(w[k], step[k])
         delayed = np.outer(w[k], step[k] - rho**2 * now[k])
-        M = M + t[k] * (static + static.T) + c[k] * (delayed + delayed.T)
-    task = cvxpy.Problem(cvxpy.Minimize(s), [P >> 0, cvxpy.trace(P) == 1, M << 0, t >= 0, c >= 0])
+        conjugate = np.outer(w[k] - rho**2 * before[k], step[k])
+        for weight, form in ((t[k], static), (c[k], delayed), (e[k], conjugate)):
+            M = M + weight * (form + form.T)
+    task = cvxpy.Problem(cvxpy.Minimize(s), [P >> 0, cvxpy.trace(P) == 1, M << 0, t >= 0, c >= 0, e >= 0])
     task.solve(solver="CLARABEL")
     return s.value < -1e-7

@@ -21,7 +21,14 @@ from npga.theory._assumptions import Assumption
 from npga.theory._certificate import Certificate, Coverage
 from npga.theory._certify import StepSizes, certify
 from npga.theory._feedback import states
-from npga.theory._instance import STATES, InstanceCertificate, certify_instance, sketch_rate
+from npga.theory._instance import (
+    STATES,
+    InstanceCertificate,
+    certify_instance,
+    linearised_rate,
+    sketch_rate,
+    slowest_member,
+)
 from npga.theory._theorems import Theorem
 
 __all__ = [
@@ -34,6 +41,8 @@ __all__ = [
     "Theorem",
     "certify",
     "certify_instance",
+    "linearised_rate",
     "sketch_rate",
+    "slowest_member",
     "states",
 ]

@@ -19,7 +19,7 @@ from npga.pages import Section, table_section, text_section
 from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
-from npga.theory._feedback import setting, states
+from npga.theory._feedback import states
 from npga.theory._instance import STATES, InstanceCertificate, certify_instance, linearised_rate
 from npga.theory._theorems import Theorem
 
@@ -184,9 +184,9 @@ class Certificate:
         """The same with the linearised rate at a solution x and its dual lam, of shape (p,)."""
         if self.steps is None or self.problem is None or states(self.problem) > STATES:
             return self
-        at = setting(self.problem, self.network, self.version, self.steps)
         x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
-        found = replace(self, linearised=linearised_rate(self.problem, at, self.steps, x, lam))
+        rate = linearised_rate(self.problem, self.network, self.version, self.steps, x, lam)
+        found = replace(self, linearised=rate)
         found.__dict__.update(
             {name: self.__dict__[name] for name in ("instance", "suggestions") if name in self.__dict__}
         )

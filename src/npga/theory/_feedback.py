@@ -100,6 +100,8 @@ class Loop:
         Bound on the norm of the error of [F G], from the rounding of its assembly.
     copies
         Directions of R^p that one coordinate of this loop stands for.
+    kept
+        Inputs whose value in the iteration before is a state too; these states are the last ones.
     """
 
     F: Array
@@ -111,6 +113,7 @@ class Loop:
     channels: tuple[Channel, ...]
     rounding: float
     copies: int = 1
+    kept: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
     def states(self) -> int:

@@ -27,7 +27,7 @@ from npga.networks import Network, Version
 from npga.problem import Agent, Problem
 from npga.steps import Steps
 from npga.theory._feedback import Channel, Curvature, Setting, setting, square, states
-from npga.theory._matrix_inequality import Proof, RateSearch, holds, is_positive
+from npga.theory._matrix_inequality import Proof, RateSearch, holds, is_positive, remembering
 from npga.theory._multipliers import Multiplier, slow_values
 
 Array = NDArray[Any]
@@ -40,7 +40,7 @@ _SLOPES, _ENDS = (0.0, 0.1, 1.0, 10.0, math.inf), (0.0, math.inf)
 # Linear iterations whose radius is computed at most in the search for an unstable one.
 _FLIPS = 24
 # What a sketch of a rate looks at.
-_FEW, _SWEEPS = 14, 12
+_FEW, _SWEEPS = 14, 20
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class InstanceCertificate:
         at = setting(*self._of)
         every, t = [one for one, _ in self._weights], np.array([weight for _, weight in self._weights])
         return bool(np.all(t >= 0.0)) and all(
-            is_positive(P, 0.0) and holds(at, loop, every, t, self.rate, P)
+            is_positive(P, 0.0) and holds(at, remembering(loop, every, t), every, t, self.rate, P)
             for loop, P in zip(at.loops(), self.P, strict=True)
         )
 
@@ -175,6 +175,12 @@ def sketch_rate(problem: Problem, network: Network, version: Version, steps: Ste
     return 1.0 + radius if rate is None else rate
 
 
+def slowest_member(problem: Problem, network: Network, version: Version, steps: Steps) -> float:
+    """Largest radius among linear members of the class, least and most curvature: no certified rate is below it."""
+    at = setting(problem, network, version, steps)
+    return math.inf if _obstacle(at) else slowest(at, _radius(at, at.least), _ENDS)[0]
+
+
 def _obstacle(at: Setting) -> str:
     for one in at.channels:
         if one.role == "f" and not np.isfinite(one.limit).all():
@@ -199,7 +205,8 @@ def _proved(blank: InstanceCertificate, proof: Proof) -> InstanceCertificate:
     words = "a quadratic function of the errors shrinks by rate^2 in every iteration"
     if any(one.kind != "static" and t > 0.0 for one, t in proof.weights):
         words = (
-            "a quadratic function of the errors plus multiples of the functions shrinks by rate^2 in every iteration"
+            "a quadratic function of the errors plus multiples of the functions or their conjugates shrinks by rate^2 "
+            "in every iteration"
         )
     return replace(
         blank, standing="proved", reason=words, rate=proof.rate, constant=proof.constant, multipliers=multipliers,
@@ -329,7 +336,7 @@ def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
     return fn.Quadratic(0.5 * (K + K.T))
 
 
-def linearised_rate(problem: Problem, at: Setting, steps: Steps, x: Array, lam: Array) -> float:
+def linearised_rate(problem: Problem, network: Network, version: Version, steps: Steps, x: Array, lam: Array) -> float:
     """Spectral radius of the member with the derivatives at a solution: the rate near it. nan where they are not known.
 
     It promises nothing from further away, unless the iteration is affine.
@@ -337,6 +344,7 @@ def linearised_rate(problem: Problem, at: Setting, steps: Steps, x: Array, lam: 
     known = all(a.f.has_hess and a.g.has_prox_jac for a in problem.agents if a.A.shape[1]) and problem.h.has_prox_jac
     if not known:
         return math.nan
+    at = setting(problem, network, version, steps)
     alpha, t = steps.per_agent(problem.n), steps.beta / problem.n
     force = problem.f.grad(x) + problem.A.adjoint(np.broadcast_to(lam, (problem.n, problem.p)))
     every = zip(problem.agents, problem.split(x), problem.split(force), alpha, strict=True)

@@ -4,16 +4,16 @@ If P > 0 and weights t >= 0 of the forms s of `_multipliers` satisfy, for all xi
 
     |F xi + G w|_P^2 - rho^2 |xi|_P^2 + sum_c t_c s_c(xi, w) <= 0,                                                  (*)
 
-then V = |xi|_P^2 + 2 sum_c t_c phi_c shrinks by rho^2 in every iteration (docs/theory/instances.md). A doubling
+then V = |xi|_P^2 + 2 sum_c t_c psi_c shrinks by rho^2 in every iteration (docs/theory/instances.md). A doubling
 iteration for a Riccati equation gives P, and `holds` checks (*) by itself, so that nothing before it need be trusted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,34 @@ from npga.theory._feedback import Loop, Setting, norm_bound
 from npga.theory._multipliers import Forms, Multiplier, MultiplierSearch, signals
 
 Array = NDArray[Any]
+Found = TypeVar("Found")
 
 _EPS = float(np.finfo(np.float64).eps)
 # Doubling has converged long before, or does not; what is larger has no bound.
 _DOUBLINGS, _HUGE = 24, 1e12
 # Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
 _PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
+# The same for a sketch.
+_ROUGH_PARTS, _ROUGH_HALVINGS = (0.85, 0.6, 0.3, 0.1, 0.03, 0.003), 1
+# How often frequencies are added where weights fail between those that were looked at.
+_REFINED = 4
 # By how much (*) is to hold while the rate is searched, and at the end: the more, the better the constant.
-_MARGINS, _BETTER = (1e-5, 1e-8), (1e-2, 1e-3, 1e-4)
+# A P with conjugate multipliers need not be positive; a wider margin makes it larger.
+_MARGINS, _WIDE_MARGINS, _BETTER = (1e-5, 1e-8), (1e-5, 1e-2, 1e-3, 1e-8), (1e-2, 1e-3, 1e-4)
+
+
+def remembering(loop: Loop, every: Sequence[Multiplier], t: Array) -> Loop:
+    """The loop with the w of the iteration before as states, for the channels whose conjugate multipliers have weight.
+
+    They begin at zero.
+    """
+    roles = {one.role for one, weight in zip(every, t, strict=True) if one.kind == "conjugate" and weight > 0.0}
+    mine = [np.arange(loop.inputs)[loop.columns(one)] for one in loop.channels if one.role in roles]
+    if not mine:
+        return loop
+    kept = np.concatenate(mine)
+    F = np.pad(loop.F, (0, kept.size))
+    return replace(loop, F=F, G=np.vstack([loop.G, np.eye(loop.inputs)[kept]]), kept=kept)
 
 
 def supply(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, rho: float) -> Array:
@@ -110,21 +130,27 @@ def is_positive(M: Array, shift: float) -> bool:
 def constant(at: Setting, loops: Sequence[Loop], weights: Any, P: Sequence[Array]) -> float:
     """K with |xi_k| <= K rho^k |xi_0|: V_0, with what phi adds to it in the first iteration, over the least of P."""
     least = most = None
-    for one in P:
-        if one.size:
-            values = np.linalg.eigvalsh(one)
-            low = float(values[0])
-            while low > 0.0 and not is_positive(one, low):
+    for loop, one in zip(loops, P, strict=True):
+        own = one.shape[0] - loop.kept.size
+        if own:
+            # |xi|_P^2 is least where the states that are kept are chosen for it, and they begin at zero.
+            low = 1.0 / float(np.linalg.eigvalsh(np.linalg.inv(one)[:own, :own])[-1])
+            while low > 0.0 and not is_positive(one - low * np.eye(len(one), own) @ np.eye(own, len(one)), 0.0):
                 low *= 0.99
             least = low if least is None else min(least, low)
-            most = max(float(values[-1]) * (1.0 + 1e-9), most or 0.0)
+            most = max(float(np.linalg.eigvalsh(one[:own, :own])[-1]) * (1.0 + 1e-9), most or 0.0)
     if least is None or most is None:
         return 1.0
     # 2 t <w, rho^2 M u> <= 2 t rho^2 |w| |u| in the first iteration, where |w| is at most that of the prox's argument.
     # Groups of one kind are disjoint, so the largest of their weights counts.
     reach = max((_reach(at, loop) for loop in loops), default=0.0)
     f = at.channel("f")
-    bounds = {"static": 0.0, "delayed": 2.0 * reach, "descent": 0.0 if f is None else float(f.limit.max())}
+    bounds = {
+        "static": 0.0,
+        "conjugate": 0.0,
+        "delayed": 2.0 * reach,
+        "descent": 0.0 if f is None else float(f.limit.max()),
+    }
     extra: dict[tuple[str, str, str], float] = {}
     for one, t in weights:
         key = (one.role, one.kind, one.across)
@@ -181,39 +207,65 @@ class RateSearch:
         return self.multipliers.radius
 
     def on_few_frequencies(self, radius: float, sweeps: int) -> float | None:
-        """The first of the rates above this radius for which there are multipliers, without P."""
-        rates = (1.0 - part * (1.0 - radius) for part in _PARTS)
-        return next((rho for rho in rates if self.multipliers.at_rate(rho, sweeps) is not None), None)
+        """About the best rate above this radius for which there are multipliers, without P."""
+        return self._best(
+            radius,
+            lambda rho: None if self.multipliers.at_rate(rho, sweeps) is None else rho,
+            _ROUGH_PARTS,
+            _ROUGH_HALVINGS,
+        )
 
-    def best_rate(self, radius: float, halvings: int = _HALVINGS) -> Proof | None:
+    def best_rate(self, radius: float) -> Proof | None:
         """The best rate above this radius that could be proved."""
-        before, proof = 1.0, None
-        for part in _PARTS:
-            proof = self.prove(1.0 - part * (1.0 - radius))
-            if proof is not None:
-                break
-            before = part
+        proof = self._best(radius, self.prove, _PARTS, _HALVINGS)
         if proof is None:
             return None
-        for _ in range(halvings if before < 1.0 and self.multipliers.every else 0):
-            middle = math.sqrt(before * part)
-            better = self.prove(1.0 - middle * (1.0 - radius))
-            before, part = (before, middle) if better is not None else (middle, part)
-            proof = better or proof
         better = self._solve(proof.rate, np.array([t for _, t in proof.weights]), _BETTER)
         return proof if better is None or better.constant > proof.constant else better
 
+    def _best(
+        self, radius: float, attempt: Callable[[float], Found | None], parts: tuple[float, ...], halvings: int
+    ) -> Found | None:
+        """What the attempt finds at the best rate: the first of the parts that succeeds, then between it and the last.
+
+        An attempt gets a rate, 1 - part (1 - radius), and returns None where it fails.
+        """
+        before, found = 1.0, None
+        for part in parts:
+            found = attempt(1.0 - part * (1.0 - radius))
+            if found is not None:
+                break
+            before = part
+        for _ in range(halvings if found is not None and before < 1.0 and self.multipliers.every else 0):
+            middle = math.sqrt(before * part)
+            better = attempt(1.0 - middle * (1.0 - radius))
+            before, part, found = (middle, part, found) if better is None else (before, middle, better)
+        return found
+
     def prove(self, rho: float) -> Proof | None:
-        """A proof of this rate, or None."""
-        t = self.multipliers.at_rate(rho)
+        """A proof of this rate, or None; without conjugate multipliers, which need more states, where that will do."""
+        every = self.multipliers.every
+        found = self.with_weights(rho, conjugate=False)
+        if found is None and any(one.kind == "conjugate" for one in every):
+            found = self.with_weights(rho, conjugate=True)
+        return found
+
+    def with_weights(self, rho: float, conjugate: bool) -> Proof | None:
+        """A proof of this rate with conjugate multipliers, or without any."""
+        t = self.multipliers.at_rate(rho, conjugate=conjugate)
+        for _ in range(_REFINED):
+            if t is None or not self.multipliers.refine(rho, t):
+                break
+            t = self.multipliers.at_rate(rho, conjugate=conjugate)
         if t is None:
             return None
         self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
-        return self._solve(rho, t, _MARGINS)
+        return self._solve(rho, t, _WIDE_MARGINS if conjugate else _MARGINS)
 
     def _solve(self, rho: float, t: Array, margins: tuple[float, ...]) -> Proof | None:
         """P for these weights that passes the check, with the first of the margins for which there is one."""
-        every, loops = self.multipliers.every, self.multipliers.loops
+        every = self.multipliers.every
+        loops = [remembering(loop, every, t) for loop in self.multipliers.loops]
         forms = [supply(self.at, loop, every, t, rho) for loop in loops]
         for margin in margins:
             P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]

@@ -1,11 +1,14 @@
 """Multipliers of an instance certificate: quadratic forms that functions of a class cannot make negative, and weights.
 
 For channels w = grad phi(u) with phi convex, of curvature at most kappa, least at zero, a multiplier is a quadratic
-form s of one step with s >= 2 phi(u+) - 2 rho^2 phi(u), or s >= 0:
+form s of one step with s >= 2 psi+ - 2 rho^2 psi for psi = phi(u) or its conjugate phi*(w), or s >= 0:
 
-    static    2 <w, M u> - (2/kappa) |w|_M^2                                      M = I, or I - W, I - 11^T/n (h)
-    delayed   2 <w, u+ - rho^2 M u> - ((1 - rho^2)/kappa) |w|^2                   M = I, or W, 11^T/n (h)     (g, h)
-    descent   2 <w, x+ - rho^2 x> - ((1 - rho^2)/kappa) |w|^2 + kappa |x+ - x|^2                               (f)
+    static     2 <w, M u> - (2/kappa) |w|_M^2                                      M = I, or I - W, I - 11^T/n (h)
+    delayed    2 <w, u+ - rho^2 M u> - ((1 - rho^2)/kappa) |w|^2                   M = I, or W, 11^T/n (h)     (g, h)
+    conjugate  2 <u, w - rho^2 M w_before> - ((1 - rho^2)/kappa) |w|^2             M = I, or W, 11^T/n (h)
+    descent    2 <w, x+ - rho^2 x> - ((1 - rho^2)/kappa) |w|^2 + kappa |x+ - x|^2                               (f)
+
+w_before, the w of the iteration before, is a state of its own in P.
 
 The matrix inequality has a solution P for weights t >= 0 exactly if the radius of F is below rho and sum_c t_c s_c is
 negative on |z| = rho (Kalman, Yakubovich, Popov). Eliminating lam and z there leaves n x n and d x d matrices:
@@ -32,8 +35,8 @@ from npga.theory._feedback import Loop, Setting
 
 Array = NDArray[Any]
 
-# More groups than this share their multipliers.
-_GROUPS = 40
+# More groups than this share their multipliers, and of an h with more coordinates than this no w is remembered.
+_GROUPS, _REMEMBERED = 40, 200
 # Frequencies that are looked at, apart from those of slow modes, at most so many; vectors that one of them adds.
 _SPREAD, _SLOW, _TOP = 28, 24, 3
 # A margin below this is none.
@@ -49,7 +52,7 @@ class Multiplier:
     Parameters
     ----------
     role, kind
-        "f", "g" or "h"; "static", "delayed" or "descent".
+        "f", "g" or "h"; "static", "delayed", "conjugate" or "descent".
     group
         Number of the convex function among those of the role; None for all of them.
     across
@@ -74,17 +77,20 @@ def multipliers(at: Setting) -> list[Multiplier]:
     for one in at.channels:
         if one.role == "h":
             ways = ("each", "neighbours", "mean") if at.n > 1 else ("each",)
-            found += [Multiplier("h", kind, None, way) for kind in ("static", "delayed") for way in ways]
+            kinds = ("static", "delayed", "conjugate") if one.size <= _REMEMBERED else ("static", "delayed")
+            found += [Multiplier("h", kind, None, way) for kind in kinds for way in ways]
             continue
         count = int(one.groups.max()) + 1
         groups = list(range(count)) if count <= _GROUPS else [None]
-        second = "descent" if one.role == "f" else "delayed"
-        found += [Multiplier(one.role, kind, group) for kind in ("static", second) for group in groups]
+        kinds = ("static", "descent" if one.role == "f" else "delayed", "conjugate")
+        found += [Multiplier(one.role, kind, group) for kind in kinds for group in groups]
     return found
 
 
 class Forms:
-    """Forms of multipliers for one loop, s = base + rho^2 part, as entries in the signals (x, x+, lam, lam+, w).
+    """Forms of multipliers for one loop, s = base + rho^2 part, as entries in the signals.
+
+    The signals are (x, x+, lam, lam+, w, w_before).
 
     Parameters
     ----------
@@ -93,7 +99,7 @@ class Forms:
     """
 
     def __init__(self, at: Setting, loop: Loop, every: Sequence[Multiplier]) -> None:
-        self.size, self.count = 2 * loop.d + 2 * loop.n * loop.q + loop.inputs, len(every)
+        self.size, self.count = 2 * (loop.d + loop.n * loop.q + loop.inputs), len(every)
         entries = [(k, *entry) for k, one in enumerate(every) for entry in _entries(at, loop, one)]
         blank = np.zeros(0)
         which = [np.full(block.data.size, k) for k, _, _, block, _ in entries]
@@ -139,8 +145,13 @@ def _entries(at: Setting, loop: Loop, one: Multiplier) -> Iterator[Entry]:
         yield w, now if one.role == "f" else new, joined, (1.0, 0.0)
         yield w, w, sparse.coo_array(joined @ sparse.diags_array(1.0 / channel.limit)), (-1.0, 0.0)
         return
-    yield w, new, mine, (1.0, 0.0)
-    yield w, now, joined, (0.0, -1.0)
+    if one.kind == "conjugate":
+        at_w = now if one.role == "f" else new
+        yield w, at_w, mine, (1.0, 0.0)
+        yield w + loop.inputs, at_w, joined, (0.0, -1.0)
+    else:
+        yield w, new, mine, (1.0, 0.0)
+        yield w, now, joined, (0.0, -1.0)
     yield w, w, _diagonal(keep / channel.limit), (-0.5, 0.5)
     if one.kind == "descent":
         curve = _diagonal(0.5 * keep * channel.limit)
@@ -159,11 +170,12 @@ def _across(at: Setting, way: str, q: int) -> Any:
 
 
 def signals(loop: Loop) -> Array:
-    """(x, x+, lam, lam+, w) as a matrix applied to (xi, w)."""
+    """(x, x+, lam, lam+, w, w_before) as a matrix applied to (xi, w)."""
     d, duals, N, m = loop.d, loop.n * loop.q, loop.states, loop.inputs
     now, new = np.eye(N, N + m), np.hstack([loop.F, loop.G])
-    pick = np.eye(m, N + m, N)
-    return np.vstack([now[:d], new[:d], now[d : d + duals], new[d : d + duals], pick])
+    pick, before = np.eye(m, N + m, N), np.zeros((m, N + m))
+    before[loop.kept, N - loop.kept.size + np.arange(loop.kept.size)] = 1.0
+    return np.vstack([now[:d], new[:d], now[d : d + duals], new[d : d + duals], pick, before])
 
 
 # ------------------------------------------------------------------ responses on a circle
@@ -219,7 +231,7 @@ class Response:
     has_h: bool
 
     def apply(self, w: Array) -> Array:
-        """Signals (x, x+, lam, lam+, w) of the columns of w."""
+        """Signals (x, x+, lam, lam+, w, w_before) of the columns of w."""
         loop, columns = self.loop, w.shape[1]
         d, n, q = loop.d, loop.n, loop.q
         start, forced = np.zeros((d, columns), complex), np.zeros((n, q, columns), complex)
@@ -237,14 +249,16 @@ class Response:
             Ax = np.zeros((n, q, columns), complex)
             np.add.at(Ax, self.owner, loop.A.T[:, :, None] * x[:, None, :])
             lam = (np.tensordot(self.T, Ax, 1) - forced).reshape(n * q, columns)
-        return np.vstack([x, self.z * x, lam, self.z * lam, w])
+        return np.vstack([x, self.z * x, lam, self.z * lam, w, w / self.z])
 
     def adjoint(self, y: Array) -> Array:
         """The adjoint of `apply`, for one vector of signals."""
         loop, c = self.loop, np.conj
         d, n, q = loop.d, loop.n, loop.q
         x, lam = y[:d] + c(self.z) * y[d : 2 * d], y[2 * d :][: n * q] + c(self.z) * y[2 * d + n * q :][: n * q]
-        w, forced = y[2 * (d + n * q) :].copy(), np.zeros((n, q), complex)
+        given, before = np.split(y[2 * (d + n * q) :], 2)
+        w: Array = given + before / c(self.z)
+        forced = np.zeros((n, q), complex)
         if self.has_h:
             mine = lam.reshape(n, q)
             x = x + np.einsum("qd,dq->d", loop.A, (c(self.T).T @ mine)[self.owner])
@@ -318,8 +332,8 @@ class MultiplierSearch:
         self._forms = [Forms(at, loop, self.every) for loop in self.loops]
         self._cuts: list[tuple[int, int, Array]] = []
 
-    def at_rate(self, rho: float, sweeps: int = 40) -> Array | None:
-        """The weights for this rate, or None if none were found."""
+    def at_rate(self, rho: float, sweeps: int = 40, conjugate: bool = True) -> Array | None:
+        """The weights for this rate, those of conjugate multipliers zero unless allowed; None if none were found."""
         if not self.every:
             return np.zeros(0)
         z = rho * np.exp(1j * self.grid)
@@ -328,10 +342,11 @@ class MultiplierSearch:
             for own, loop in zip(self._responses, self.loops, strict=True)
         ]
         rows = [self._forms[i].values(places[i][k].apply(a)[:, 0], rho) for i, k, a in self._cuts]
-        t = np.full(len(self.every), 1.0 / len(self.every))
+        free = np.array([conjugate or one.kind != "conjugate" for one in self.every])
+        t: Array = free / free.sum()
         for _ in range(sweeps):
             if rows:
-                t, margin = _best(np.array(rows))
+                t[free], margin = _best(np.array(rows)[:, free])
                 if margin <= _MARGIN:
                     return None
             worst = -math.inf
@@ -346,6 +361,18 @@ class MultiplierSearch:
             if worst < 0.0:
                 return t
         return None
+
+    def refine(self, rho: float, t: Array) -> bool:
+        """Add the frequencies halfway between neighbours at which these weights fail; False if there is none."""
+        ordered = np.sort(self.grid)
+        failing: set[float] = set()
+        for own, loop, forms in zip(self._responses, self.loops, self._forms, strict=True):
+            total = forms.total(t, rho)
+            for angle in 0.5 * (ordered[1:] + ordered[:-1]) if loop.inputs else ():
+                if own.at_point(rho * np.exp(1j * angle)).top(total)[0].max() >= 0.0:
+                    failing.add(float(angle))
+        self.grid = np.concatenate([self.grid, sorted(failing)])
+        return bool(failing)
 
 
 def _best(rows: Array) -> tuple[Array, float]:

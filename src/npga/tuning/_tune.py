@@ -156,9 +156,8 @@ def tune(
         with show_progress(f"tuning {chosen.name}", progress) as tell:
             budget = Budget(max_seconds, tell, begun.pop() if begun else None, max_work)
             if certified:
-                star = None if reference is None else reference.x
                 return tune_certified(
-                    problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget, star=star
+                    problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget, star=reference
                 )
             if method == "search":
                 found = search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
