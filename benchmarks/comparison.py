@@ -1,9 +1,10 @@
 """Methods side by side, and when a Chebyshev polynomial pays: what docs/comparison.md reports.
 
     python benchmarks/comparison.py methods elastic-net --draws 3 --out out/comparison    # any of CASES
+    python benchmarks/comparison.py report elastic-net --out out/comparison    # what there is of it so far
     python benchmarks/comparison.py chebyshev --out out/comparison
 
-Both go on where they were interrupted.
+The first and the last go on where they were interrupted.
 """
 
 from __future__ import annotations
@@ -76,13 +77,22 @@ def methods(name: str, draws: int, budget: int, out: Path) -> None:
         CASES[name], methods=METHODS, seeds=draws, budget=budget, max_iters=20_000, store=out / f"{name}.jsonl",
         progress=True,
     )  # fmt: skip
+    write(found, name, out)
+
+
+def write(found: npga.tuning.Comparison, name: str, out: Path) -> None:
+    """Tables as text, as CSV and for the page, and figures."""
     print(found.table)
     (out / f"{name}.txt").write_text(found.table + "\n")
     found.to_pandas().to_csv(out / f"{name}.csv", index=False)
-    shown = tuple(label for label in found.labels if label not in TWINS)
-    drawn = npga.tuning.Comparison(tuple(row for row in found.rows if row["method"] in shown), shown, found.tol)
+    shown = ("iterations", "rounds", "floats_sent", "gradients", "inner_iterations")
+    lines = [f"| {line['method']} | {line['solved']}/{line['draws']} | " + " | ".join(
+        f"{line[key]:,.0f}" for key in shown) + " |" for line in found.summary() if line["solved"]]  # fmt: skip
+    (out / f"{name}.md").write_text("\n".join(lines) + "\n")
+    kept = tuple(label for label in found.labels if label not in TWINS)
+    drawn = npga.tuning.Comparison(tuple(row for row in found.rows if row["method"] in kept), kept, found.tol)
     for by in ("rounds", "iterations"):
-        drawn.plot(out / f"{name}-{by}.png", by=by)
+        drawn.plot(out / f"comparison-{name}-{by}.png", by=by)
 
 
 # ------------------------------------------------------------------ degrees of the polynomial
@@ -160,7 +170,7 @@ def draw(rows: list[dict], path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("methods", "chebyshev"))
+    parser.add_argument("what", choices=("methods", "report", "chebyshev"))
     parser.add_argument("name", nargs="?", default="elastic-net", choices=tuple(CASES))
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--budget", type=int, default=50_000)
@@ -169,5 +179,7 @@ if __name__ == "__main__":
     given.out.mkdir(parents=True, exist_ok=True)
     if given.what == "chebyshev":
         study(given.out)
+    elif given.what == "report":
+        write(npga.tuning.read_comparison(given.out / f"{given.name}.jsonl"), given.name, given.out)
     else:
         methods(given.name, given.draws, given.budget, given.out)

@@ -23,8 +23,8 @@ from npga.tuning._adaptive_agent import AdaptiveAgent
 from npga.tuning._adaptive_run import AdaptiveNpga, AdaptiveState, Leg
 from npga.tuning._adaptive_steps import tied_steps, tied_version
 from npga.tuning._automatic import Search, Solution, solve
-from npga.tuning._compare import Entry, compare, read_comparison
-from npga.tuning._comparison import Comparison
+from npga.tuning._compare import Entry, compare
+from npga.tuning._comparison import Comparison, read_comparison
 from npga.tuning._design import design
 from npga.tuning._radius import Linearisation, Rate, rate
 from npga.tuning._search import Measured, measure

@@ -8,13 +8,12 @@ the pattern search follows, from classical steps. The run that counts then goes 
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from npga.solver import reference as solve_centrally
 from npga.solver import solve as solve_with
 from npga.steps import Steps
 from npga.tuning._automatic import solve as solve_untuned
-from npga.tuning._comparison import Comparison
+from npga.tuning._comparison import Comparison, Store
 from npga.tuning._search import Budget
 from npga.tuning._tune import tune
 
@@ -38,6 +37,8 @@ Draw = Callable[[int], tuple[AnyProblem, Network]]
 
 # Factors by which the pattern search changes a step, large ones first.
 _FACTORS = (4.0, 2.0, 1.3)
+# While no run has reached the tolerance, so many share the budget.
+_TRIALS = 8
 # A curve is kept in about so many points.
 _POINTS = 400
 
@@ -118,7 +119,7 @@ def compare(
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1000:
         raise InputError(f"budget is {budget!r}; expected iterations for each tuning, at least 1000")
     limits = _Limits(budget, max_seconds, tol, max_iters)
-    kept = _Store(None if store is None else Path(store))
+    kept = Store(None if store is None else Path(store))
     numbers = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     jobs = [(seed, entry) for seed in numbers for entry in entries]
     rows: list[dict[str, Any]] = []
@@ -135,26 +136,6 @@ def compare(
             if tell:
                 tell((at + 1) / len(jobs), f"draw {seed}, {entry.label}: {row['status']}")
     return Comparison(tuple(rows), tuple(labels), tol)
-
-
-def read_comparison(store: str | Path) -> Comparison:
-    """What a file of JSON lines holds that `compare` was given as its store: the rows of the last settings in it.
-
-    Parameters
-    ----------
-    store
-        The file.
-    """
-    kept = _Store(Path(store)).rows
-    if not kept:
-        raise InputError(f"{store} holds no results; expected a file that npga.compare(..., store=...) wrote")
-    settings = [key.rpartition(" _Limits(")[2] for key in kept]
-    rows = [row for row, own in zip(kept.values(), settings, strict=True) if own == settings[-1]]
-    return Comparison(
-        tuple(rows),
-        tuple(dict.fromkeys(row["method"] for row in rows)),
-        float(settings[-1].partition("tol=")[2].partition(",")[0]),
-    )
 
 
 def _entry(item: str | Version | Entry) -> Entry:
@@ -185,31 +166,6 @@ class _Limits:
 def _key(case: _Case, entry: Entry, seed: int, limits: _Limits) -> str:
     network = case.network.fingerprint()
     return f"{case.p1.fingerprint} {network} {seed} {entry!r} {limits!r}"
-
-
-class _Store:
-    """Results on disk, a line of JSON each."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.rows: dict[str, dict[str, Any]] = {}
-        if path is not None and path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    item = json.loads(line)
-                except json.JSONDecodeError:  # the last line of an interrupted run
-                    continue
-                self.rows[item["key"]] = item["row"]
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        return self.rows.get(key)
-
-    def put(self, key: str, row: dict[str, Any]) -> None:
-        self.rows[key] = row
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "row": row}) + "\n")
 
 
 # ------------------------------------------------------------------ one draw
@@ -360,21 +316,30 @@ class _Case:
                 for candidate in _neighbours(steps, _free(entry, row), factor):
                     if budget.spent:
                         return steps
-                    price = self._price(replace(entry, steps=candidate), limits, budget, best[1])
+                    price = self._price(replace(entry, steps=candidate), limits, budget, best)
                     if price < best:
                         steps, best, improved = candidate, price, True
         return steps
 
-    def _price(self, entry: Entry, limits: _Limits, budget: Budget, known: int | None = None) -> tuple[float, int]:
-        """(Rounds or iterations to tol, iterations); infinite if they exceed those that are known to be enough."""
-        limit = limits.max_iters if known is None else min(limits.max_iters, 2 * known + 10)
-        result = self.solve(entry, limits.tol / 10.0, limit)
+    def _price(self, entry: Entry, limits: _Limits, budget: Budget, best: _Price | None = None) -> _Price:
+        """What a run takes to tol, or how near it comes within a share of the budget while none has come there."""
+        limit = limits.budget // _TRIALS if best is None or best.spent == math.inf else 2 * best.iterations + 10
+        result = self.solve(entry, limits.tol / 10.0, min(limits.max_iters, limit))
         budget.spend(result.iterations + result.inner_iterations)
-        if not (result.trace[self.column] <= limits.tol).any():
-            return math.inf, limit
+        errors = result.trace[self.column]
+        if not (errors <= limits.tol).any():
+            return _Price(math.inf, float(errors[-1]) if math.isfinite(errors[-1]) else math.inf, 0)
         at = last_above(result.trace, self.column, limits.tol)
         spent = result.trace.round[at] or result.trace.iteration[at]
-        return float(spent), int(result.trace.iteration[at])
+        return _Price(float(spent), 0.0, int(result.trace.iteration[at]))
+
+
+class _Price(NamedTuple):
+    """Rounds (or iterations) to the tolerance; the error of a run that does not come there; iterations."""
+
+    spent: float
+    error: float
+    iterations: int
 
 
 def _free(entry: Entry, row: MethodRow) -> list[str]:

@@ -1,8 +1,9 @@
-"""What `npga.compare` found: tables in several forms, curves, and performance profiles."""
+"""What `npga.compare` found: tables in several forms, curves, performance profiles, and the file it is kept in."""
 
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -298,6 +299,57 @@ class Comparison:
         axes.set(
             xscale="log", xlabel=f"{_WORDS[by]}, as a multiple of the best", ylabel="share of draws", ylim=(0, 1.03)
         )
+
+
+# ------------------------------------------------------------------ on disk
+
+
+class Store:
+    """Results on disk, a line of JSON each."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.rows: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    item = json.loads(line)
+                except json.JSONDecodeError:  # the last line of an interrupted run
+                    continue
+                self.rows[item["key"]] = item["row"]
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        return self.rows.get(key)
+
+    def put(self, key: str, row: dict[str, Any]) -> None:
+        self.rows[key] = row
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "row": row}) + "\n")
+
+
+def read_comparison(store: str | Path) -> Comparison:
+    """What a file of JSON lines holds that `compare` was given as its store: the rows of the last settings in it.
+
+    Parameters
+    ----------
+    store
+        The file.
+    """
+    kept = Store(Path(store)).rows
+    if not kept:
+        raise InputError(f"{store} holds no results; expected a file that npga.compare(..., store=...) wrote")
+    settings = [key.rpartition(" _Limits(")[2] for key in kept]
+    rows = [row for row, own in zip(kept.values(), settings, strict=True) if own == settings[-1]]
+    return Comparison(
+        tuple(rows),
+        tuple(dict.fromkeys(row["method"] for row in rows)),
+        float(settings[-1].partition("tol=")[2].partition(",")[0]),
+    )
+
+
+# ------------------------------------------------------------------ how it looks
 
 
 def _spent(iterations: Array, rounds: Array, per_round: float, by: str, cost: tuple[float, float] | None) -> Array:
