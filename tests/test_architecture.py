@@ -85,6 +85,13 @@ def test_no_stem_stands_for_two_files():
     assert sorted(stems) == sorted(set(stems))
 
 
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
+def test_rooms_list_their_chapters(room):
+    listed = set(re.findall(r"[a-z][a-z_]*", importlib.import_module(f"npga.{room}").__doc__))
+    stems = {path.stem.lstrip("_") for path in (PACKAGE / room).glob("*.py")} - {"init__", "main__"}
+    assert stems <= listed
+
+
 def test_contributing_names_files_that_exist():
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
     named = [word for word in re.findall(r"`([a-z_]+/[a-z_./]*)`", text) if "." not in word.split("/")[0]]

@@ -14,14 +14,14 @@ import npga
 from helpers.families import VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, _compiled, _packing
-from npga.solver._compiled import CompiledNpga, Pace, Schedule, schedule_for, together
+from npga.solver._compiled import CompiledNpga, Pace, WorkOrder, schedule_for, together
 
 SCHEDULES = {
-    "agents": lambda plan: Schedule(plan, 1),
-    "agents, two threads": lambda plan: Schedule(plan, 2),
-    "panels": lambda plan: Schedule(plan, 1, 2),
-    "panels, three threads": lambda plan: Schedule(plan, 3, 2),
-    "one panel": lambda plan: Schedule(plan, 1, 1000),
+    "agents": lambda plan: WorkOrder(plan, 1),
+    "agents, two threads": lambda plan: WorkOrder(plan, 2),
+    "panels": lambda plan: WorkOrder(plan, 1, 2),
+    "panels, three threads": lambda plan: WorkOrder(plan, 3, 2),
+    "one panel": lambda plan: WorkOrder(plan, 1, 1000),
 }
 
 

@@ -120,7 +120,7 @@ class NetworkTable(_Table):
         return Network.from_edges(edges, size, mixing=W)
 
 
-class VersionTable(_Table):
+class VersionChoice(_Table):
     """[version]: a row of `npga.versions()`, or coefficients of one's own."""
 
     name: Text
@@ -165,7 +165,7 @@ class JobTables(_Table):
 
     problem: ProblemTable
     network: NetworkTable
-    version: VersionTable | None = None
+    version: VersionChoice | None = None
     steps: StepsTable | None = None
     format: int = FORMAT
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = None
@@ -221,7 +221,7 @@ def _expected(mistake: Any) -> str:
 
 
 _MODELS: dict[Any, Any] = {
-    "problem": ProblemTable, "network": NetworkTable, "version": VersionTable, "steps": StepsTable, "stop": Stop,
+    "problem": ProblemTable, "network": NetworkTable, "version": VersionChoice, "steps": StepsTable, "stop": Stop,
     "run": Patience, "party": PartyTable,
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The solver: any method in one loop, with the same stopping rules, meters and results.
 
-Owns what is done between a problem and its result. May import `functions`, `networks`, `problem` and `steps`; it does
-not know what theory promises. Chapters in reading order:
+Owns what is done between a problem and its result. May import `functions`, `networks`, `problem`, `pages` and the top
+level; it does not know what theory promises. Chapters in reading order:
 
     solve       one call with given steps, from arguments to `Result`; progress and checkpoints on the way
     methods     the table of methods; which implementation of NPGA runs

@@ -1,7 +1,7 @@
 """NPGA by the compiled core: all iterations of a stretch in one call, measured by the core as well.
 
 `CompiledNpga` is the method, `CompiledMeter` measures its states and leaps over several recorded iterations at once.
-`Schedule` says in which order the core works, in which pieces, and on how many threads: the core releases the
+`WorkOrder` says in which order the core works, in which pieces, and on how many threads: the core releases the
 interpreter's lock, so that Python's own threads run it side by side. ``NPGA_THREADS`` limits their number.
 """
 
@@ -212,7 +212,7 @@ class CompiledMeter(Meter[State]):
             points.append(min(next_record(points[-1], every), max_iters))
         return np.array(points)
 
-    def _sweep(self, state: State, order: Schedule, points: Array, stopping: Any) -> tuple[State, list[Record]]:
+    def _sweep(self, state: State, order: WorkOrder, points: Array, stopping: Any) -> tuple[State, list[Record]]:
         method, buffers = self._method, Buffers(state, self._method.messages)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros(len(lengths), _FINDINGS)
@@ -234,7 +234,7 @@ class CompiledMeter(Meter[State]):
 # ------------------------------------------------------------------ schedules and threads
 
 
-def schedule_for(plan: Plan) -> Schedule:
+def schedule_for(plan: Plan) -> WorkOrder:
     """The schedule that suits the sizes of a problem and the threads that there may be."""
     own, low = plan.parts, plan.struct
     dual_bytes = low.n * low.p * plan.dtype.itemsize
@@ -243,8 +243,8 @@ def schedule_for(plan: Plan) -> Schedule:
     rows = _panel_rows(plan)
     outgrown = int(own.bytes_of_A.max()) > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
     if own.h.is_separable and outgrown and rows and low.degree == 1:
-        return Schedule(plan, threads, rows)
-    return Schedule(plan, threads)
+        return WorkOrder(plan, threads, rows)
+    return WorkOrder(plan, threads)
 
 
 def thread_limit() -> int:
@@ -273,7 +273,7 @@ def _panel_rows(plan: Plan) -> int:
     return min(max(rows, least), most)
 
 
-class Schedule:
+class WorkOrder:
     """Iterations of a plan on some threads: the agent schedule, or with `rows` the panel schedule (see schedules.hpp).
 
     The bits do not depend on the number of threads, so that it may change in the middle of a run: panels are dealt out

@@ -108,7 +108,7 @@ class _Common:
 
 
 @dataclass(frozen=True)
-class _Knowledge:
+class _OwnKnowledge:
     h: Any
     n: int
 
@@ -138,7 +138,7 @@ class Puda(Npga):
         super().__init__(consensus.p1, network, version, steps)
         self.name = f"puda {version.name}"
         self.consensus = consensus
-        self._own: Any = _Knowledge(_Common(consensus.g), consensus.n)
+        self._own: Any = _OwnKnowledge(_Common(consensus.g), consensus.n)
 
     @property
     def identity(self) -> dict[str, Any]:
