@@ -37,7 +37,7 @@ def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> 
         raise
 
 
-def write_text(path: Path, text: str, *, mode: int | None = None) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a text, whole or not at all."""
-    with replacing(path, mode=mode) as file:
+    with replacing(path) as file:
         file.write(text.encode("utf-8"))

@@ -245,11 +245,6 @@ class Subproblems:
         root = np.sqrt(np.clip(mu / self._L, 0.0, 1.0))
         self._momentum = np.where(root > 0.0, (1.0 - root) / (1.0 + root), np.nan)
 
-    @property
-    def closed_form(self) -> bool:
-        """Whether no inner iteration is needed."""
-        return self._factors is not None or self._diagonal is not None
-
     def solve(self, linear: Array, target: Array | None, x: Array) -> tuple[Array, int]:
         """The solutions for these l (n x p) and r (None where c = 0), from x; and the inner iterations it took."""
         if self._factors is not None:
