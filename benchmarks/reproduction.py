@@ -29,8 +29,9 @@ FIGURES = PAGE.parent / "figures"
 DATA = FIGURES / "reproduction.csv"
 COUNTS = ("iterations_1e-4", "iterations_1e-8", "iterations_1e-12", "rounds_1e-8")
 COLUMNS = (
-    "experiment", "steps", "repetition", "version", "mixing", "chosen", "rounds_per_iteration", *COUNTS, "gap", "alpha",
-    "beta", "gamma", "theta", "c", "rate_measured", "rate_predicted", "tuning_method", "tuning_work", "commit",
+    "experiment", "steps", "setting", "repetition", "version", "mixing", "chosen", "rounds_per_iteration", *COUNTS,
+    "gap", "alpha", "beta", "gamma", "theta", "c", "rate_measured", "rate_predicted", "tuning_method", "tuning_work",
+    "theorem", "certified_iterations_1e-10", "commit",
 )  # fmt: skip
 Row = dict[str, Any]
 
@@ -46,8 +47,7 @@ def collect(folders: dict[str, Sequence[Path]]) -> None:
             commit = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["commit"]
             report = draw(folder, figures=steps == "free")
             for name, runs in report.runs.items():
-                tuned = [row for row in runs if row["setting"] == "tuned"]
-                rows += [{**row, "steps": steps, "commit": (commit or "")[:7]} for row in tuned]
+                rows += [{**row, "steps": steps, "commit": (commit or "")[:7]} for row in runs]
                 for kind in ("gap", "advantage"):
                     if folder / name / f"{kind}.png" in report.files:
                         for ending in ("png", "csv"):
@@ -61,13 +61,13 @@ def collect(folders: dict[str, Sequence[Path]]) -> None:
 # ------------------------------------------------------------------ from data to tables
 
 
-def chosen(name: str, steps: str) -> dict[str, dict[int, Row]]:
-    """The faster run of W and W' by version and draw, in the draws that all versions have."""
+def chosen(name: str, steps: str, setting: str = "tuned") -> dict[str, dict[int, Row]]:
+    """The faster run of W and W' by version and draw; or that at certified steps."""
     with DATA.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if (row["experiment"], row["steps"]) == (name, steps)]
     found: dict[str, dict[int, Row]] = {}
     for row in rows:
-        if row["chosen"] == "1":
+        if row["chosen"] == "1" and row["setting"] == setting:
             found.setdefault(row["version"], {})[int(row["repetition"])] = row
     return found
 
@@ -131,6 +131,23 @@ def box_table(name: str) -> Iterator[list[str]]:
         ]
 
 
+def certified_table() -> Iterator[list[str]]:
+    """What the theorems promise, and how many times the iterations of tuned steps that is."""
+    yield ["experiment", "version", "theorem", "iterations promised to 1e-10", "times those of tuned steps to 1e-8"]
+    for name, kind in EXPERIMENTS.items():
+        tuned, promised = chosen(name, "free"), chosen(name, "free", "certified")
+        for version in tuned:
+            cells = [kind.title.split(":")[0].removeprefix("Experiment "), npga.version(version).look.label]
+            rows = list(promised.get(version, {}).values())
+            if not rows:
+                yield [*cells, "none", "", ""]
+                continue
+            many = median(rows, "certified_iterations_1e-10")
+            theorems = ", ".join(sorted({row["theorem"] for row in rows}))
+            times = many / median(tuned[version].values(), "iterations_1e-8")
+            yield [*cells, theorems, f"{many:.1e}", f"{times:,.0f}" if times < 1000 else f"{times:.0e}"]
+
+
 def answer_table() -> Iterator[list[str]]:
     """Who is best in iterations and in rounds, by experiment and box, and who beats DCPA in rounds in every draw."""
     yield [
@@ -179,8 +196,9 @@ def markdown(rows: Iterable[Sequence[str]]) -> str:
 
 def rewritten(text: str) -> str:
     """The page with its tables computed again."""
-    pattern = r"(<!-- answer -->\n).*?(<!-- end -->)"
-    text = re.sub(pattern, lambda m: f"{m[1]}{markdown(answer_table())}\n{m[2]}", text, count=1, flags=re.DOTALL)
+    for kind, rows in (("answer", answer_table()), ("certified", certified_table())):
+        pattern, table = rf"(<!-- {kind} -->\n).*?(<!-- end -->)", markdown(rows)
+        text = re.sub(pattern, lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text, count=1, flags=re.DOTALL)
     for name in EXPERIMENTS:
         for kind in ("free", "theorems", "box"):
             rows = box_table(name) if kind == "box" else runs_table(name, kind)
