@@ -9,12 +9,13 @@ import signal
 import struct
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from npga.runtimes import Kind, Party, read_job
-from npga.runtimes._wire import HEADER_SIZE, pack_bytes
+from npga.runtimes._wire import HEADER_SIZE, pack_word
 from npga.runtimes.net import GrpcLink
 
 _RUN, _SENDER, _LENGTH, _ROUND = slice(8, 16), slice(16, 20), slice(20, 24), slice(24, 32)
@@ -60,38 +61,37 @@ class HostileLink(GrpcLink):
         super().__init__(job, me)
         self.fault, self.at, self.tape = fault, at, tape
         self.before = {}
+        for session in self._sessions.values():
+            session._send = partial(self._send, session, session._send)
 
     def exchange(self, kind, number, vectors, meanwhile=lambda: None):
         if kind is Kind.DATA:
             if self.fault == "slow":
                 time.sleep(0.05)
-            if number == self.at and self.fault in ("waiting", "outage"):
-                self._loop.run_until_complete(self._flood(Kind[self.fault.upper()]))
+            word, _, hops = self.fault.partition(":")
+            if number == self.at and word in ("waiting", "outage"):
+                self._loop.run_until_complete(self._flood(Kind[word.upper()], int(hops or 0)))
             if number == self.at:
                 misbehave(self.fault)
         return super().exchange(kind, number, vectors, meanwhile)
 
-    async def _flood(self, kind):
+    async def _flood(self, kind, hops):
         """Words about waiting, and never a message."""
         while True:
             for session in self._sessions.values():
-                await session.say(lambda run=session.run: pack_bytes(run, self._me, kind, b""))
+                word = pack_word(session.run, self._me, kind, self._exchanges, hops)
+                await session.say(lambda word=word: word)
             await asyncio.sleep(0.01)
 
-    async def _write(self, messages):
-        for party, message in messages.items():
-            out = [message]
-            if message[5] == Kind.DATA and struct.unpack("<Q", message[_ROUND])[0] == self.at:
-                if self.fault == "record":
-                    self.tape.write_bytes(message)
-                out = (
-                    [self.tape.read_bytes()]
-                    if self.fault == "replay"
-                    else spoil(message, self.fault, self.before[party])
-                )
-            self.before[party] = message
-            for part in out:
-                await super()._write({party: part})
+    async def _send(self, session, honest, message):
+        out, party = [message], session.party
+        if message[5] == Kind.DATA and struct.unpack("<Q", message[_ROUND])[0] == self.at:
+            if self.fault == "record":
+                self.tape.write_bytes(message)
+            out = [self.tape.read_bytes()] if self.fault == "replay" else spoil(message, self.fault, self.before[party])
+        self.before[party] = message
+        for part in out:
+            await honest(part)
 
 
 def misbehave(fault):

@@ -146,7 +146,16 @@ def test_words_about_waiting_do_not_get_in_the_way_of_messages(tmp_path, patienc
 
 @pytest.mark.parametrize("word", ["waiting", "outage"])
 def test_words_about_waiting_do_not_stretch_the_patience_for_ever(tmp_path, word):
+    """Words are passed on, and who is further away waits longer: so all name the one that says them."""
     said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
-    assert [code for code, _ in said] == [ExitCode.TRY_AGAIN] * 2, said
-    # Words are passed on, so whoever is further away may give up at the same time, on who passes them.
-    assert any("gave up waiting for agent 2: nothing arrived within 3 s" in words for _, words in said), said
+    told = "it gave up waiting for agent 2 in round 17"
+    everyone_names(said, "gave up waiting for agent 2: nothing arrived within 3 s", told, ExitCode.TRY_AGAIN)
+
+
+@pytest.mark.parametrize("word", ["waiting:1", "outage:1", "waiting:2"])
+def test_whoever_passes_on_words_that_are_made_up_is_not_blamed(tmp_path, word):
+    """The villain pretends that its words come from far away: it is named, or nobody is."""
+    said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
+    for code, words in said:
+        assert code == ExitCode.TRY_AGAIN, words
+        assert "waiting for somebody" in words or "waiting for agent 2" in words or "waiting for agent ?" in words

@@ -43,8 +43,10 @@ class Link(Protocol):
     so far, as far as the engine can tell them apart; `bytes_sent` and `bytes_received` count all messages.
     """
 
-    waits_for: tuple[int, ...]
     waited: dict[int, float]
+
+    @property
+    def waits_for(self) -> tuple[int, ...]: ...
 
     @property
     def bytes_sent(self) -> int: ...

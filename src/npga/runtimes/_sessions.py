@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
+from npga.runtimes._job_file import Patience
 from npga.runtimes._streams import breaks, ending, import_grpc, is_too_long
 from npga.runtimes._wire import is_farewell
 
@@ -51,13 +52,42 @@ class Session:
         self._free = asyncio.Event()
         self._change = asyncio.Event()
         self._gone = asyncio.Event()
+        self.sending: asyncio.Task[None] | None = None  # a long message, while it is being written
+        self._next: asyncio.Task[bytes] | None = None
         self._talk = 0
         self._down = 0.0
         self._eof, self._breaks = import_grpc().aio.EOF, breaks()
         self._ends: tuple[type[BaseException], ...] = (asyncio.CancelledError, *self._breaks)
 
+    def turn(self, message: bytes, is_short: bool) -> asyncio.Task[bytes]:
+        """Begin a round: send a message and read the next; a short one first, a long one while others are read."""
+        if is_short and self._next is None:
+            self._next = asyncio.ensure_future(self._turn(message))
+        else:
+            self.sending = asyncio.ensure_future(self._send(message))
+        return self.ahead()
+
+    async def _turn(self, message: bytes) -> bytes:
+        await self._send(message)
+        return await self._read()
+
+    def ahead(self) -> asyncio.Task[bytes]:
+        """The next message, being read: who stops waiting for it leaves it to the next who asks."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._read())
+        return self._next
+
     async def read(self) -> bytes:
         """The next message, however many connections it takes; PeerLost when there will be none."""
+        while True:
+            task = self.ahead()
+            if not task.done():
+                await asyncio.wait((task,))
+            if task is self._next:  # else it came over a connection that was given up, and comes again
+                self._next = None
+                return task.result()
+
+    async def _read(self) -> bytes:
         while True:
             stream, talk = self.stream, self._talk
             if stream is None:
@@ -92,10 +122,10 @@ class Session:
         self.received += 1
         self._down = 0.0
 
-    async def send(self, message: bytes) -> None:
+    async def _send(self, message: bytes) -> None:
         """Send a message of a round now, or over the next connection."""
         if self.busy:
-            await self._turn()
+            await self._quiet()
         self.busy = True
         try:
             self.sent += 1
@@ -108,7 +138,7 @@ class Session:
             self.busy = False
             self._free.set()
 
-    async def _turn(self) -> None:
+    async def _quiet(self) -> None:
         """Wait until nothing is being written: a stream takes one message at a time."""
         while self.busy:
             self._free.clear()
@@ -116,7 +146,7 @@ class Session:
 
     async def say(self, word: Callable[[], bytes]) -> None:
         """Send a word that is not part of a round, made when its turn has come; it may be lost."""
-        await self._turn()
+        await self._quiet()
         await self._write(word)
 
     async def _write(self, *words: Callable[[], bytes]) -> None:
@@ -133,6 +163,11 @@ class Session:
             self._free.set()
 
     @property
+    def here(self) -> bool:
+        """Whether the next message has come, and has not been taken."""
+        return self._next is not None and self._next.done()
+
+    @property
     def live(self) -> bool:
         """Whether there is a connection, as far as this end knows."""
         return self.stream is not None and not self._gone.is_set()
@@ -145,6 +180,9 @@ class Session:
     def detach(self) -> int:
         """Give up the connection for a new one; returns how many messages have come, to be told the neighbour."""
         self._talk += 1
+        came = self._next
+        if came is not None and came.done() and not came.exception() and not is_farewell(came.result()):
+            self._next = None  # nobody has taken it, so it does not count, and comes again
         self.stream = None
         self._change.clear()
         self._gone.set()
@@ -157,7 +195,7 @@ class Session:
         """
         self._gone.set()
         self._gone = gone = asyncio.Event()
-        await self._turn()
+        await self._quiet()
         missed = self.sent - theirs
         if not 0 <= missed <= len(self._kept):
             self.fail(BadMessage(self.peer, f"it says that {theirs} messages have come; {self.sent} were sent"))
@@ -209,48 +247,69 @@ class Stopwatch:
     """How long a party has been waiting: one timer for the whole run instead of one for each round.
 
     It cancels the task that waits when its time is over, and sets `expired`. Whoever waits longer than its patience
-    says so to its neighbours, once. A party that hears this from the one it waits for extends its own wait and leaves
-    the naming to that one; so the one that is named in the end is the one that is silent. While the one it waits for
-    has no connection the time does not count, and the others are told so again and again, for no longer than an
-    outage may be. Time in which this process itself stood still does not count either.
+    says so to its neighbours. A party that hears this from the one it waits for extends its own wait and leaves the
+    naming to that one; so the one that is named in the end is the one that is silent. While the one it waits for has no
+    connection the time does not count, and the others are told so again and again, for no longer than an outage may be.
+    Time in which this process itself stood still does not count either.
+
+    Words are passed on, and count over how many parties they have come. With each the wait may be longer by one
+    patience: whoever is nearer to the one that says them, honest or not, gives up first, and names it. Who waits for
+    somebody at a distance d is at most d rounds ahead of it; so a word that has come over as many parties as the
+    network is wide is old or made up. It extends nothing, and who passes it on is not blamed alone.
 
     Parameters
     ----------
     loop
         The event loop; it need not run all the time.
-    patience, grace, outage
-        Seconds until `late` is called, from then until the end, and for which a connection may be missing.
+    times, grace
+        Seconds that a message may take and that a connection may be missing; and those from saying so until the end.
+    width
+        The diameter of the network.
     late
-        Called once in each wait that outlasts the patience, with False; and with True while an outage lasts.
+        Called with what to say to the neighbours: whether it is an outage, and over how many others the word has come.
     passed
         Called with the seconds since the last look; returns whether the one that is waited for has no connection.
+    party
+        Tells who is waited for; -1: nobody.
+
+    Attributes
+    ----------
+    expired
+        The party that was waited for too long; -1: none.
+    doubted
+        Those that have said words which are old or made up in this wait.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        patience: float,
+        times: Patience,
         grace: float,
-        outage: float,
-        late: Callable[[bool], None],
+        width: int,
+        late: Callable[[bool, int], None],
         passed: Callable[[float], bool],
+        party: Callable[[], int],
     ) -> None:
-        self._loop, self.patience, self.grace, self._late, self._passed = loop, patience, grace, late, passed
-        self._most = outage + 2 * (patience + grace)
-        self._tick = min(patience / _LOOKS, _LONGEST_TICK)
-        self._every = max(patience / 4, _LEAST_WORD_SECONDS)
+        self._loop, self.patience, self.grace, self._width = loop, times.patience, grace, width
+        self._late, self._passed, self._party = late, passed, party
+        self._allowed = times.patience + grace
+        self._most = times.outage + 2 * self._allowed
+        self._tick = min(times.patience / _LOOKS, _LONGEST_TICK)
+        self._every = max(times.patience / 4, _LEAST_WORD_SECONDS)
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._told = self._outage = self._down = False
+        self._outage = self._down = False
+        self._hops = self._told = -1
         self._begun = self._from = self._until = self._looked = self._said = 0.0
-        self.expired = False
-        self.party = -1
+        self.expired = -1
+        self.doubted: set[int] = set()
 
     def start(self) -> None:
         """The running task begins to wait."""
-        self._task, self._told, self._outage = asyncio.current_task(), False, False
+        self._task, self._hops, self._told, self._outage = asyncio.current_task(), -1, -1, False
         self._begun = self._from = self._loop.time()
-        self._until = self._from + self.patience + self.grace
+        self._until = self._from + self._allowed
+        self.doubted.clear()
         self.tend()
 
     def tend(self) -> None:
@@ -259,21 +318,26 @@ class Stopwatch:
         if self._timer is None:
             self._timer = self._loop.call_later(self._tick, self._look)
 
-    def extend(self, outage: bool) -> None:
+    def extend(self, party: int, outage: bool, hops: int) -> None:
         """The one it waits for is alive and waits as well; that is bounded in each wait, so nobody waits for ever."""
+        if hops >= self._width:
+            self.doubted.add(party)
+            return
+        now = self._loop.time()
+        self._hops = max(self._hops, hops)
         if outage:
             self._outage = True
-            limit = self._begun + self._most
-            self._until = max(self._until, min(self._loop.time() + self.patience + self.grace, limit))
-            self._say_outage()
+            limit = self._begun + self._most + hops * self._allowed
+            self._until = max(self._until, min(now + self._allowed, limit))
         else:
-            self._until = max(self._until, self._from + 2 * (self.patience + self.grace))
+            self._until = max(self._until, self._from + (2 + hops) * self._allowed)
+        self._speak(now)
 
     @property
     def doubtful(self) -> int:
         """The party that has been waited for so long that its connection may be dead; -1 if there is none."""
         waits = self._task is not None and self._loop.time() > self._begun + self.patience / 2
-        return self.party if waits else -1
+        return self._party() if waits else -1
 
     def stop(self) -> None:
         """The wait is over."""
@@ -291,19 +355,20 @@ class Stopwatch:
         aside = stood_still + (elapsed if down else 0.0)
         self._begun, self._from, self._until = self._begun + stood_still, self._from + aside, self._until + aside
         if self._down and not down:  # it is back, and has the time that is left to send
-            self._until = max(self._until, min(now + self.patience + self.grace, self._begun + self._most))
+            self._until = max(self._until, min(now + self._allowed, self._begun + self._most))
         self._down = down
-        if now > self._until:
-            self.expired = True
+        if now > self._until and self._party() >= 0:
+            self.expired = self._party()
             self._task.cancel()
-        elif (down or self._outage) and now > self._begun + self.patience / 2:
-            self._say_outage()
-        elif now > self._from + self.patience and not self._told:
-            self._told = True
-            self._late(False)
+        else:
+            self._speak(now)
 
-    def _say_outage(self) -> None:
-        now = self._loop.time()
-        if now > self._said + self._every:
-            self._said = now
-            self._late(True)
+    def _speak(self, now: float) -> None:
+        """Say what is to be said by now: of an outage early and again and again, of a wait once for each distance."""
+        if self._down or self._outage:
+            if now > max(self._begun + self.patience / 2, self._said + self._every):
+                self._said = now
+                self._late(True, self._hops + 1)
+        elif now > self._from + self.patience and self._told <= self._hops:
+            self._told = self._hops + 1
+            self._late(False, self._told)

@@ -33,7 +33,7 @@ from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost, pri
 from npga.runtimes._job import Layout
 
 Array = NDArray[Any]
-PROTOCOL = 3
+PROTOCOL = 4
 _MAGIC = b"NPGA"
 _HEADER = struct.Struct("<4sBBcxQIIQ")
 HEADER_SIZE = _HEADER.size
@@ -41,6 +41,7 @@ KIND_AT = 5
 _ROUND = struct.Struct("<Q")  # the end of the header
 ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
 _TEXT = b"S"
+_WORD, _MOST_HOPS = struct.Struct("<QH"), 2**16 - 1
 # The highest byte of an infinity, a NaN, and of finite numbers too large to be sent: no smaller one has it.
 _POSITIVE, _NEGATIVE = 0x7F, 0xFF
 _CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
@@ -145,6 +146,22 @@ def _gone(frame: bytes | memoryview, peer: str) -> PeerLost:
 def pack_bytes(run: int, sender: int, kind: Kind, payload: bytes) -> bytes:
     """A message of something else than numbers: a hello, or a farewell."""
     return _HEADER.pack(_MAGIC, PROTOCOL, kind, _TEXT, run, sender, len(payload), 0) + payload
+
+
+def pack_word(run: int, sender: int, kind: Kind, exchange: int, hops: int) -> bytes:
+    """A word about waiting: in which exchange its sender waits, and over how many others the word has come to it."""
+    return pack_bytes(run, sender, kind, _WORD.pack(exchange, min(hops, _MOST_HOPS)))
+
+
+def unpack_word(frame: bytes, run: int, sender: int) -> tuple[Kind, int, int] | None:
+    """Kind, exchange and hops of a word about waiting from this sender in this run; None if it is none."""
+    if len(frame) != HEADER_SIZE + _WORD.size:
+        return None
+    for kind in (Kind.WAITING, Kind.OUTAGE):
+        if frame[:HEADER_SIZE] == pack_bytes(run, sender, kind, bytes(_WORD.size))[:HEADER_SIZE]:
+            exchange, hops = _WORD.unpack_from(frame, HEADER_SIZE)
+            return kind, exchange, hops
+    return None
 
 
 def is_farewell(frame: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,18 @@ from npga.runtimes._neighbourhood import Neighbourhood
 from npga.runtimes._party import Party, nothing
 from npga.runtimes._sessions import Session, Stopwatch
 from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Identity, import_grpc
-from npga.runtimes._wire import KIND_AT, Due, Hello, Kind, PacketForm, frame_size, is_farewell, pack_bytes
+from npga.runtimes._wire import (
+    KIND_AT,
+    Due,
+    Hello,
+    Kind,
+    PacketForm,
+    frame_size,
+    is_farewell,
+    pack_bytes,
+    pack_word,
+    unpack_word,
+)
 from npga.runtimes.inprocess import PartyOptions, run_process
 
 Array = NDArray[Any]
@@ -34,6 +46,7 @@ _HELLO_BYTES = 64 * 1024
 _FAREWELL_SECONDS = 2.0
 _GRACE_SECONDS = 1.0
 _FIRST_WORD = int(Kind.WAITING)
+_WORDS = bytes([_FIRST_WORD])
 
 
 class GrpcLink:
@@ -63,11 +76,13 @@ class GrpcLink:
         self._forms: dict[tuple[Kind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
         # Not before the transport has had the time to find out that the connection is dead.
         grace = max(_GRACE_SECONDS, 2 * LEAST_KEEPALIVE_SECONDS + 0.5 - times.patience)
-        self._clock = Stopwatch(self._loop, times.patience, grace, times.outage, self._say_late, self._pass_time)
+        self._due: dict[int, None] = {}
+        self._clock = Stopwatch(
+            self._loop, times, grace, job.network.diameter, self._say_late, self._pass_time, self._waits_first
+        )
         self._torn = False
-        self._round = 0
+        self._round = self._exchanges = 0
         self._bytes_sent = self._bytes_received = 0
-        self.waits_for: tuple[int, ...] = ()
         self.waited = dict.fromkeys(self._borders, 0.0)
 
     @property
@@ -111,31 +126,31 @@ class GrpcLink:
     async def _exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
-        self._round = number
+        self._round, self._exchanges = number, self._exchanges + 1
         one: Array = next(iter(vectors.values()))
         key = kind, one.size, one.dtype.char
         forms = self._forms.get(key)
         if forms is None:
             forms = self._forms[key] = self._lay_out(Due(0, 0, kind, 0, one.size, one.dtype))
         payloads = next(iter(forms.values()))[0].payloads(vectors) if forms else {}
-        messages = {q: ours.write(number, payloads) for q, (ours, _) in forms.items()}
-        size = frame_size(one.size, one.dtype)
-        sending: asyncio.Future[Any] | None = None
-        if size * self._most <= _WINDOW:
-            await self._write(messages)
-        else:
-            sending = asyncio.gather(*(self._write({q: message}) for q, message in messages.items()))
-            await asyncio.sleep(0)
+        is_short = frame_size(one.size, one.dtype) * self._most <= _WINDOW
+        self._due = dict.fromkeys(forms)
+        for q, (ours, _) in forms.items():
+            message = ours.write(number, payloads)
+            self._sessions[q].turn(message, is_short)
+            self._bytes_sent += len(message)
+        await asyncio.sleep(0)  # all of them begin
         meanwhile()
         found = await self._read(number, forms)
-        if sending is not None:
-            await self._sent(sending)
+        if not is_short:
+            await self._sent()
         return found
 
-    async def _sent(self, sending: asyncio.Future[Any]) -> None:
+    async def _sent(self) -> None:
         patience = self._job.times.patience
+        sending = [session.sending for session in self._sessions.values() if session.sending is not None]
         try:
-            await asyncio.wait_for(sending, patience + self._clock.grace)
+            await asyncio.wait_for(asyncio.gather(*sending), patience + self._clock.grace)
         except TimeoutError:
             names = ", ".join(self._layout.title(q) for q in self._borders)
             raise PeerSlow(names, f"one of them did not take a message within {patience:g} s") from None
@@ -150,14 +165,14 @@ class GrpcLink:
         return forms
 
     async def _read(self, number: int, forms: Mapping[int, tuple[PacketForm, PacketForm]]) -> dict[int, Array]:
-        """The messages of all neighbours, one after the other."""
+        """The messages of all neighbours: waited for together, looked at one after the other."""
         found: dict[int, Array] = {}
         clock = self._clock
         clock.start()
         try:
+            await self._something_from_all()
             for party, (_, theirs) in forms.items():
-                clock.party, session, begun = party, self._sessions[party], self._loop.time()
-                self.waits_for = (party,)
+                session, begun = self._sessions[party], self._loop.time()
                 message = await session.read()
                 while len(message) > KIND_AT and message[KIND_AT] >= _FIRST_WORD and self._is_word(session, message):
                     message = await session.read()
@@ -165,41 +180,77 @@ class GrpcLink:
                 self._bytes_received += len(message)
                 theirs.check(message, theirs.heads(message), number)
                 session.took()
+                del self._due[party]
                 found.update(theirs.vectors(message))
         except asyncio.CancelledError:
-            if not clock.expired:
+            if clock.expired < 0:
                 raise
-            reason = f"nothing arrived within {clock.patience:g} s in round {number}"
-            raise PeerSlow(self._sessions[clock.party].peer, reason) from None
+            raise self._slow(clock, number) from None
         finally:
             clock.stop()
-            clock.party, self.waits_for = -1, ()
+            self._due = {}
         return found
 
-    def _is_word(self, session: Session, message: bytes) -> bool:
-        """Whether this is a word about waiting, and not a message of a round or rubbish."""
-        for kind in (Kind.WAITING, Kind.OUTAGE):
-            if message == pack_bytes(session.run, session.party, kind, b""):
-                self._clock.extend(outage=kind is Kind.OUTAGE)
-                return True
-        return self._near.arrivals(session, message) is not None
+    def _slow(self, clock: Stopwatch, number: int) -> PeerSlow:
+        peer, reason = self._sessions[clock.expired].peer, f"nothing arrived within {clock.patience:g} s"
+        if clock.expired in clock.doubted:
+            words = "passes on words about waiting that have gone further than the network is wide"
+            return PeerSlow("somebody", f"{reason} from {peer}, which {words}: it, or one beyond it, makes them up")
+        return PeerSlow(peer, f"{reason} in round {number}")
 
-    def _say_late(self, outage: bool) -> None:
+    async def _something_from_all(self) -> None:
+        """Wait until everyone has sent something, or one of them something else than a message of a round."""
+        begun, everyone = self._loop.time(), self._loop.create_future()
+        missing = [session for session in self._sessions.values() if not session.here]
+        left = len(missing)
+
+        def came(party: int, task: asyncio.Task[bytes]) -> None:
+            nonlocal left
+            left -= 1
+            self.waited[party] += self._loop.time() - begun
+            is_message = not task.cancelled() and not task.exception() and task.result()[KIND_AT:][:1] < _WORDS
+            if (not left or not is_message) and not everyone.done():
+                everyone.set_result(None)
+
+        for session in missing:
+            session.ahead().add_done_callback(partial(came, session.party))
+        if missing:
+            await everyone
+
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """The parties whose message of this round is not here."""
+        return tuple(q for q in tuple(self._due) if not self._sessions[q].here)
+
+    def _waits_first(self) -> int:
+        """The first of them, whose turn it is; -1: nobody is missing."""
+        return next(iter(self.waits_for), -1)
+
+    def _is_word(self, session: Session, message: bytes) -> bool:
+        """Whether this is a word about waiting, and not a message of a round or rubbish.
+
+        Who keeps this party waiting in an exchange is itself still in the one before: words of others are old.
+        """
+        word = unpack_word(message, session.run, session.party)
+        if word is None:
+            return self._near.arrivals(session, message) is not None
+        kind, exchange, hops = word
+        if exchange == self._exchanges - 1:
+            self._clock.extend(session.party, kind is Kind.OUTAGE, hops)
+        return True
+
+    def _say_late(self, outage: bool, hops: int) -> None:
+        kind = Kind.OUTAGE if outage else Kind.WAITING
         for session in self._sessions.values():
             if not session.busy:  # else the neighbour sees a message come
-                word = pack_bytes(session.run, self._me, Kind.OUTAGE if outage else Kind.WAITING, b"")
+                word = pack_word(session.run, self._me, kind, self._exchanges, hops)
                 self._near.later(session.say(lambda word=word: word))  # type: ignore[misc]
 
     def _pass_time(self, seconds: float) -> bool:
         """Some time has passed; returns whether the neighbour that is waited for has no connection."""
         self._near.pass_time(seconds, self._clock.doubtful)
-        waiting_for = self._sessions.get(self._clock.party)
+        waiting_for = self._sessions.get(self._waits_first())
         return waiting_for is not None and not waiting_for.live
-
-    async def _write(self, messages: Mapping[int, bytes]) -> None:
-        for party, message in messages.items():
-            await self._sessions[party].send(message)
-            self._bytes_sent += len(message)
 
     def close(self, error: BaseException | None = None) -> None:
         """Tell the neighbours that and why this party ends; without an error, wait for them to end as well."""
