@@ -60,7 +60,7 @@ class HostileLink(GrpcLink):
     def __init__(self, job, me, fault, at, tape):
         super().__init__(job, me)
         self.fault, self.at, self.tape = fault, at, tape
-        self.before = {}
+        self.before, self.data = {}, -1
         for session in self._sessions.values():
             session._send = partial(self._send, session, session._send)
 
@@ -73,7 +73,20 @@ class HostileLink(GrpcLink):
                 self._loop.run_until_complete(self._flood(Kind[word.upper()], int(hops or 0)))
             if number == self.at:
                 misbehave(self.fault)
+            self.data = number
+        elif self.data >= self.at:
+            vectors = {i: self._lie(vector) for i, vector in vectors.items()}
         return super().exchange(kind, number, vectors, meanwhile)
+
+    def _lie(self, vector):
+        """In the stopping round: first lam and z are shown, then maxima are passed on."""
+        is_view, bad = vector.size == 2 * self._job.p, np.array(vector)
+        if self.fault in ("lam", "z") and is_view:
+            part = slice(None, self._job.p) if self.fault == "lam" else slice(self._job.p, None)
+            bad[part] *= 1.0 + 1e-6
+        elif self.fault == "maxima" and not is_view:
+            bad[:] = 0.0
+        return bad
 
     async def _flood(self, kind, hops):
         """Words about waiting, and never a message."""

@@ -65,6 +65,20 @@ def test_other_lies(tmp_path, fault):
     everyone_names(stage(tmp_path, fault), LIES[fault], "refused a message from agent 2", ExitCode.REFUSED)
 
 
+STOPPING_LIES = {
+    "lam": "what it shows of itself does not follow from what it sent",
+    "z": "what it shows of itself does not follow from what it sent",
+    "maxima": "its maximum is below a value that it had been told",
+}
+
+
+@pytest.mark.parametrize("fault", STOPPING_LIES)
+def test_lies_in_the_stopping_round_that_can_be_checked_are_refused(tmp_path, fault):
+    """The villain is a leaf, so its neighbour has heard all that its lam is made of."""
+    said = stage(tmp_path, fault, n=3, version="nids", tol=1e-9, check_every=20)
+    everyone_names(said, STOPPING_LIES[fault], "refused a message from agent 2", ExitCode.REFUSED)
+
+
 def test_a_message_of_an_earlier_run_is_refused(tmp_path):
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=40, patience=3.0, checkpoint_rounds=0)
     tape = tmp_path / "tape"

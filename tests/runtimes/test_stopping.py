@@ -10,18 +10,25 @@ from hypothesis import strategies as st
 import npga
 from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
 from helpers.rehearsal import make_job, solution
-from npga.runtimes import Alone, Job, Layout, Outcome, OwnPart, Party, PartySpec, Patience, Stop, launch
+from npga.runtimes import Alone, BadMessage, Job, Outcome, OwnPart, Party, PartySpec, Patience, Stop, launch
+from npga.runtimes._agreement import witness
+from npga.solver import local_agents, run_agents
+
+
+def job_of(problem, network, version, steps, stop):
+    """A job in memory, with one party for all agents."""
+    return Job(
+        path=None, name="test", network=network, version=version, steps=steps, h=problem.h, p=problem.p,
+        dtype=problem.dtype, stop=stop, times=Patience(checkpoint_rounds=0), agents="",
+        parties=(PartySpec(tuple(range(problem.n))),),
+    )  # fmt: skip
 
 
 def outcome(problem, network, version, steps, stop):
     """Run all agents in this process, from a problem in memory."""
     parts = {i: OwnPart(agent, None, None) for i, agent in enumerate(problem.agents)}
-    party = PartySpec(tuple(range(problem.n)))
-    job = Job(
-        path=None, name="test", network=network, version=version, steps=steps, h=problem.h, p=problem.p,
-        dtype=problem.dtype, stop=stop, times=Patience(checkpoint_rounds=0), agents="", parties=(party,),
-    )  # fmt: skip
-    done: Outcome = Party(job, Layout(network, [party.agents]), 0, Alone(), parts=parts).run()
+    job = job_of(problem, network, version, steps, stop)
+    done: Outcome = Party(job, job.layout, 0, Alone(), parts=parts).run()
     return (
         done,
         np.concatenate([done.x[i] for i in range(problem.n)]),
@@ -82,6 +89,33 @@ def test_a_run_stops_with_the_residual_that_was_asked_for(name, smooth, proximab
         # run stops later than it might.
         spread = np.linalg.norm(lam - lam.mean(axis=0)) / np.linalg.norm(lam)
         assert max(true, spread) > 1e-4 * tol
+
+
+@pytest.mark.parametrize(("name", "coupling"), [("nids", "squared-loss"), ("exact-diffusion", "less-equal")])
+def test_what_a_witness_recomputes_is_what_its_neighbours_have(name, coupling):
+    """The hub of a star has heard all that the lam of a leaf is made of; a leaf knows the hub only if it is alone."""
+    problem, network, version = random_problem(5, 5, 3, coupling=coupling), npga.Network.star(5), npga.version(name)
+    steps = tame_steps(problem, gamma=0.6)
+    job = job_of(problem, network, version, steps, Stop())
+    agents = local_agents(problem, network, version, steps)
+    run_agents(agents, network, 6)
+    before = [agent.state for agent in agents]
+    sent = {i: agent.state.v for i, agent in enumerate(agents)}
+    hub = witness(job, 0)
+    lams = hub.lams(sent[0], sent, steps.beta)
+    assert sorted(lams) == [1, 2, 3, 4]
+    assert witness(job, 1) is None
+    for j, (v, lam) in lams.items():
+        np.testing.assert_array_equal(v, before[j].v)
+        np.testing.assert_array_equal(lam, before[j].lam)
+    views = {j: np.concatenate([before[j].lam, 5 / steps.beta * (before[j].v - before[j].lam_prev)]) for j in lams}
+    run_before = {j: (v, before[j].lam_prev) for j, (v, _) in lams.items()}
+    hub.check(views, lams, run_before, steps.beta)
+    for entry in (0, 4):
+        spoilt = {j: np.where(np.arange(6) == entry, 1.001 * view + 0.001, view) for j, view in views.items()}
+        with pytest.raises(BadMessage, match="agent 1: what it shows of itself"):
+            hub.check(spoilt, lams, run_before, steps.beta)
+    assert witness(job_of(problem, network, npga.version("extra"), steps, Stop()), 0) is None
 
 
 def test_the_rounds_of_stopping_are_counted():

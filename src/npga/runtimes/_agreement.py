@@ -41,12 +41,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
+from npga.networks import LossyNetwork, Schedule, drive
 from npga.problem import FORCES, Agent, BlockOperator, move_counts, natural_curvature, row_blocks
 from npga.runtimes._faults import BadMessage, Diverged, Peer
+from npga.runtimes._job import Job
 from npga.solver import State
 
 Array = NDArray[Any]
 Share = Callable[[int, Mapping[int, Array]], Mapping[int, Mapping[int, Array]]]
+Lams = Mapping[int, Mapping[int, tuple[Array, Array]]]
 
 # Says that nothing is known, and survives a round of maxima.
 _HUGE = 2.0**900
@@ -67,6 +70,8 @@ class Agreement:
         Number of agents, diameter of the network: known to all.
     share
         One round: called with its number and a vector for each own agent, returns what each hears.
+    witnesses
+        What own agents can recompute of their neighbours.
 
     Attributes
     ----------
@@ -76,8 +81,16 @@ class Agreement:
         How many there were.
     """
 
-    def __init__(self, own: Mapping[int, OwnMeasures], n: int, diameter: int, share: Share) -> None:
+    def __init__(
+        self,
+        own: Mapping[int, OwnMeasures],
+        n: int,
+        diameter: int,
+        share: Share,
+        witnesses: Mapping[int, Witness] | None = None,
+    ) -> None:
         self._own, self._n, self._diameter, self._share = own, n, diameter, share
+        self._witnesses = witnesses or {}
         self.beta = 1.0
         self.rounds = 0
         self._facts = Facts(np.zeros(2))
@@ -97,11 +110,25 @@ class Agreement:
         """Once, before the first residual."""
         self._facts = Facts(self.largest({i: coarse(own.facts()) for i, own in self._own.items()}))
 
-    def residual(self, states: Mapping[int, State]) -> float:
-        """A bound on the residual of the whole problem, the same number at every agent."""
+    def recompute(self, states: Mapping[int, State], inboxes: Mapping[int, Mapping[int, Array]]) -> Lams:
+        """The lam of neighbours after an iteration, for each own agent, as far as what they sent in it tells."""
+        return {
+            i: witness.lams(states[i].v, inboxes[i], self.beta)
+            for i, witness in self._witnesses.items()
+            if i in inboxes
+        }
+
+    def residual(self, states: Mapping[int, State], now: Lams | None = None, before: Lams | None = None) -> float:
+        """A bound on the residual of the whole problem, the same number at every agent.
+
+        `now` and `before` are what `recompute` made of this iteration and the one before; neighbours that show
+        something else are refused.
+        """
         beta, facts = self.beta, self._facts
         views = {i: self._own[i].view(state, beta) for i, state in states.items()}
         heard = self.round(views)
+        for i, lams in (now or {}).items():
+            self._witnesses[i].check(heard[i], lams, (before or {}).get(i, {}), beta)
         measured = {
             i: coarse(self._own[i].measure(state, views[i], heard[i], facts, beta)) for i, state in states.items()
         }
@@ -121,6 +148,71 @@ def _check_maxima(heard: Mapping[int, Array], told: Array) -> None:
     for j, maxima in heard.items():
         if (maxima < told).any():
             raise BadMessage(Peer(f"agent {j}", j), "its maximum is below a value that it had been told")
+
+
+class Witness:
+    """What an agent can recompute of its neighbours from what it has heard: their lam, and with it what they show.
+
+    Where a version sends v, once in an iteration, lam_j = prox of (beta/n) h* at (D v)_j, and (D v)_j is made of v_j
+    and of the v of j's neighbours. Whoever has heard all of these knows lam_j, and with the one before it also z_j: a
+    leaf's only neighbour, the hub of a star, everybody in a complete graph. For other neighbours and other versions
+    what they show has to be believed.
+
+    Parameters
+    ----------
+    rows
+        For each neighbour whose neighbours are the agent's own too, its weights {neighbour: w_jk}.
+    agent
+        The agent itself.
+    schedule, h, n
+        The version's plan of exchanges, and the shared part of the problem.
+    """
+
+    def __init__(
+        self, rows: Mapping[int, Mapping[int, float]], agent: int, schedule: Schedule, h: Function, n: int
+    ) -> None:
+        self._rows = {j: sorted(row.items()) for j, row in rows.items()}
+        self._agent, self._schedule, self._h, self._n = agent, schedule, h, n
+
+    def lams(self, own: Array, inbox: Mapping[int, Array], beta: float) -> dict[int, tuple[Array, Array]]:
+        """(v_j, lam_j) of each such neighbour, from the agent's own v and those that came in the iteration."""
+        sent, found = {**inbox, self._agent: own}, {}
+        for j, row in self._rows.items():
+
+            def differences(vector: Array | None, _op: str, row: Any = row) -> Array:
+                assert vector is not None, "a version that sends v multiplies v"
+                return np.asarray(sum(vector.dtype.type(weight) * (vector - sent[k]) for k, weight in row))
+
+            Dv, _ = drive(self._schedule.combine(sent[j]), differences)
+            found[j] = np.array(sent[j]), self._h.conj_prox(Dv, beta / self._n)
+        return found
+
+    def check(
+        self,
+        views: Mapping[int, Array],
+        now: Mapping[int, tuple[Array, Array]],
+        before: Mapping[int, tuple[Array, Array]],
+        beta: float,
+    ) -> None:
+        """Refuse a neighbour that shows a lam or a z which does not follow from what it sent."""
+        for j, (v, lam) in now.items():
+            shown, z = np.split(views[j], 2)
+            allowed = np.sqrt(np.finfo(v.dtype).eps) * (np.abs(v).max() + np.abs(lam).max())
+            apart = np.abs(shown - lam).max()
+            if j in before:
+                apart = max(apart, np.abs(beta / self._n * z - (v - before[j][1])).max())
+            if not apart <= allowed:
+                raise BadMessage(Peer(f"agent {j}", j), "what it shows of itself does not follow from what it sent")
+
+
+def witness(job: Job, i: int) -> Witness | None:
+    """What agent i can recompute of its neighbours; None where that is nothing."""
+    schedule, network = job.schedule, job.network
+    if isinstance(network, LossyNetwork) or (schedule.rounds, schedule.kept_size, schedule.ops) != (1, 1, ("gossip",)):
+        return None
+    heard = {i, *network.neighbors(i).tolist()}
+    rows = {j: job.weights(j)["gossip"] for j in heard - {i} if heard.issuperset(network.neighbors(j).tolist())}
+    return Witness(rows, i, schedule, job.h, job.n) if rows else None
 
 
 class OwnMeasures:

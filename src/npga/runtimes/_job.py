@@ -212,6 +212,17 @@ class Job:
         """The version's plan of exchanges."""
         return self.version.schedule(self._beta, self.network)
 
+    def weights(self, i: int) -> dict[str, dict[int, float]]:
+        """Agent i's row of every operator of the version: {operator: {neighbour: weight}}."""
+        rows: dict[str, dict[int, float]] = {op: {} for op in self._ops}
+        for op, row in rows.items():
+            for (a, b), weight in zip(
+                self.network.edges.tolist(), self.version.edge_weights(self.network, op), strict=True
+            ):
+                if i in (a, b):
+                    row[b if a == i else a] = float(weight)
+        return rows
+
     @property
     def _beta(self) -> float:
         """Beta for matrices that contain it; those of a version that finds its steps do not."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npga.networks import LossyNetwork
 from npga.problem import Problem
-from npga.runtimes._agreement import Agreement, OwnMeasures
+from npga.runtimes._agreement import Agreement, OwnMeasures, witness
 from npga.runtimes._data_files import OwnPart, read_own_part
 from npga.runtimes._faults import Diverged
 from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
@@ -163,7 +163,9 @@ class Party:
         self.agents = {i: build_agent(job, i, part) for i, part in parts.items()}
         self._parts = parts
         measures = {i: OwnMeasures(part.agent, job.h, job.n) for i, part in parts.items()}
-        self._agreement = Agreement(measures, job.n, job.network.diameter, self._share_control)
+        witnesses = {i: found for i in parts if (found := witness(job, i))}
+        self._agreement = Agreement(measures, job.n, job.network.diameter, self._share_control, witnesses)
+        self._inboxes: Mapping[int, Mapping[int, Array]] = {}
         self._council = Council(job.network, self._agreement)
         self._found: FoundSteps | None = None
         if job.steps is None and not job.certified:
@@ -294,10 +296,15 @@ class Party:
     def _iterate(self) -> tuple[bool, float]:
         stop, kkt = self.job.stop, float("nan")
         while self._iteration < stop.max_iters:
-            self._step(self._iteration + 1 == stop.max_iters)
+            is_last = self._iteration + 1 == stop.max_iters
+            before = None
+            if stop.tol is not None and self._found is None and (is_last or self._is_time(self._iteration + 1)):
+                before = self._agreement.recompute(self._own_states(), self._inboxes)
+            self._step(is_last)
             iteration = self._iteration
-            if stop.tol is not None and (self._is_time(iteration) or iteration == stop.max_iters):
-                kkt = self._agreement.residual(self._own_states())
+            if stop.tol is not None and (self._is_time(iteration) or is_last):
+                states = self._own_states()
+                kkt = self._agreement.residual(states, self._agreement.recompute(states, self._inboxes), before)
                 self.logbook.residual = kkt if math.isfinite(kkt) else None
                 LOG.info("iteration %d: residual at most %.1e, wanted %.1e", iteration, kkt, stop.tol)
                 if kkt <= stop.tol:
@@ -331,6 +338,7 @@ class Party:
                     outbox[i] = run.send(inboxes[i])
                 except StopIteration:
                     continue
+        self._inboxes = inboxes
         return inboxes
 
     def _compute(self) -> None:
@@ -371,21 +379,11 @@ def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
     """The agent's half of the recursion: its own part, its row of the network, h, n and the steps."""
     steps = job.steps or Steps(1.0, 1.0)  # where they are found, they are before the first iteration
     own = replace(steps, alpha=steps.per_agent(job.n)[i])
-    return LocalAgent(part.agent, job.h, job.n, _weights(job, i), job.schedule, own, part.x0, part.lam0)
+    return LocalAgent(part.agent, job.h, job.n, job.weights(i), job.schedule, own, part.x0, part.lam0)
 
 
 def adaptive_agent(job: Job, i: int, part: OwnPart, local: LocalAgent) -> AdaptiveAgent:
     """The agent that finds its steps on the way."""
     share = job.version.kernel_polynomials(1.0)[0][1]  # K = share times the gossip matrix
-    weights = {j: share * weight for j, weight in _weights(job, i)["gossip"].items()}
+    weights = {j: share * weight for j, weight in job.weights(i)["gossip"].items()}
     return AdaptiveAgent(Problem([part.agent], job.h), job.network, local, weights)
-
-
-def _weights(job: Job, i: int) -> dict[str, dict[int, float]]:
-    """The agent's row of every operator of the version."""
-    weights: dict[str, dict[int, float]] = {op: {} for op in job.schedule.ops}
-    for op, row in weights.items():
-        for (a, b), weight in zip(job.network.edges.tolist(), job.version.edge_weights(job.network, op), strict=True):
-            if i in (a, b):
-                row[b if a == i else a] = float(weight)
-    return weights
