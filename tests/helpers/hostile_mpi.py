@@ -1,4 +1,4 @@
-"""Ranks of which the third goes wrong in round 17; run under mpiexec."""
+"""Ranks of which the third goes wrong in round 17, or stops where all ranks wait for each other; run under mpiexec."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from mpi4py import MPI
 
 from helpers.hostile import misbehave
 from npga.errors import NpgaError
-from npga.runtimes import Kind, read_job
+from npga.runtimes import Kind, mpi, read_job
 from npga.runtimes._wire import HEADER_SIZE, header
 from npga.runtimes.inprocess import PartyOptions
 from npga.runtimes.mpi import RepeatedCollective, party
@@ -33,8 +34,32 @@ def spoil(row, due, fault):
     memoryview(row)[:] = header(due) + values.tobytes()
 
 
+def stop_at(place, path, out):
+    """The real entry point, but the third rank is stopped when it comes to a place where the others wait for it."""
+    mpi.import_mpi()
+    where, name = {
+        "start": (mpi.MpiLink, "open"),
+        "hello": (mpi.MpiLink, "_greet"),
+        "end": (mpi.MpiLink, "close"),
+        "finalize": (MPI, "Finalize"),
+    }[place]
+    honest = getattr(where, name)
+
+    def stop(*arguments):
+        misbehave("freeze")
+        return honest(*arguments)
+
+    if MPI.COMM_WORLD.Get_rank() == VILLAIN:
+        setattr(where, name, stop)
+    mpi._LAST_SECONDS = 4.0
+    sys.argv = ["npga.runtimes.mpi", path, "--out", out]
+    mpi.main()
+
+
 def main():
     path, out, fault = sys.argv[1:]
+    if fault.startswith("stop at "):
+        stop_at(fault.removeprefix("stop at "), path, out)
     rank = party(read_job(path), PartyOptions(Path(path), Path(out), False, False, None, None))
     honest = RepeatedCollective.start
 

@@ -16,7 +16,7 @@ import pytest
 import npga
 from helpers.families import VERSIONS
 from helpers.rehearsal import HERE, PINNED, make_job, solution
-from npga.runtimes import Alone, Kind, Layout, Party, launch, read_job
+from npga.runtimes import Alone, ExitCode, Kind, Layout, Party, launch, read_job
 from npga.runtimes._launch import _oversubscribe, find_mpiexec
 from npga.runtimes._wire import HEADER_SIZE
 
@@ -137,6 +137,40 @@ def test_a_frozen_rank_ends_the_job_and_is_named(tmp_path):
     words, seconds = hostile(tmp_path, "freeze")
     assert "gave up waiting for agent 2: nothing arrived within 3 s, not even" in words
     assert seconds < 40
+
+
+STOPS = {
+    "start": "gave up waiting for another rank: not all had come within 5 s",
+    "hello": "the ranks did not come together within 5 s; try again",
+    "end": "results are written, but not all ranks ended within 3 s; try again",
+    "finalize": "",  # by then nothing of Python runs: the system ends the ranks that wait, with a signal
+}
+
+
+@pytest.mark.parametrize("place", ["start", "hello", "end"])
+def test_a_rank_that_stops_where_all_wait_for_each_other_ends_the_job_in_time(tmp_path, place):
+    """Every collective has a deadline, start and end included; results are on disk before the last barrier."""
+    stop_a_rank(tmp_path, place)
+
+
+@pytest.mark.parametrize("place", STOPS)
+def test_a_rank_of_open_mpi_that_stops_ends_the_job_in_time(tmp_path, open_mpi, place):
+    """In `Finalize` too, where ranks of MPICH do not wait for each other."""
+    stop_a_rank(tmp_path, place, open_mpi)
+
+
+def stop_a_rank(tmp_path, place, launcher=None):
+    path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=3.0, connect=5.0)
+    out, began = tmp_path / "out", time.monotonic()
+    done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", deadline=60, launcher=launcher)
+    assert time.monotonic() - began < 50
+    assert done.returncode == (128 + signal.SIGALRM if place == "finalize" else ExitCode.TRY_AGAIN), done
+    assert STOPS[place] in done.stderr + done.stdout
+    if place in ("end", "finalize"):
+        found = [np.load(out / f"agent{i}.npz")["x"] for i in range(4)]
+        np.testing.assert_array_equal(np.concatenate(found), solution(problem, network, version, steps, 40)[0])
+        states = [json.loads((out / f"party{k}.json").read_text())["state"] for k in range(4)]
+        assert states == ["finished"] * 4
 
 
 def test_a_killed_rank_ends_the_job_and_resume_gives_the_same_bits(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -143,24 +144,24 @@ class MpiLink:
     def close(self, error: BaseException | None = None) -> None:
         """After an error the process ends with a code that makes mpi4py abort the whole job."""
         if error is None and not self._wait(self._world.Ibarrier().Test, self._patience):
-            LOG.warning("not all ranks have ended within %g s; the results of this one are written", self._patience)
+            _end(self._world, f"results are written, but not all ranks ended within {self._patience:g} s")
 
 
 @contextmanager
 def ending_after(seconds: float, world: MPI.Intracomm, what: str) -> Iterator[None]:
     """End the whole job with one sentence if what is done here, in calls that wait for others, takes longer."""
-
-    def end() -> None:
-        print(f"rank {world.Get_rank()}: {what} within {seconds:g} s; try again", file=sys.stderr, flush=True)
-        world.Abort(ExitCode.TRY_AGAIN)
-
-    timer = threading.Timer(seconds, end)
+    timer = threading.Timer(seconds, _end, [world, f"{what} within {seconds:g} s"])
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def _end(world: MPI.Intracomm, what: str) -> None:
+    print(f"rank {world.Get_rank()}: {what}; try again", file=sys.stderr, flush=True)
+    world.Abort(ExitCode.TRY_AGAIN)
 
 
 class _Repeated:
@@ -261,8 +262,11 @@ def main() -> None:
     except SystemExit as end:
         if not end.code:
             mpi = import_mpi()
-            with ending_after(_LAST_SECONDS, mpi.COMM_WORLD, "results are written, but not all ranks ended"):
-                mpi.Finalize()
+            # Its results are written, and no thread of Python runs meanwhile: the system ends it, and so the job.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, _LAST_SECONDS)
+            mpi.Finalize()
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         raise
 
 
