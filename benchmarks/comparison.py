@@ -84,7 +84,7 @@ def write(found: npga.tuning.Comparison, name: str, out: Path) -> None:
     """Tables as text, as CSV and for the page, and figures."""
     print(found.table)
     (out / f"{name}.txt").write_text(found.table + "\n")
-    found.to_pandas().to_csv(out / f"{name}.csv", index=False)
+    found.to_pandas().to_csv(out / f"comparison-{name}.csv", index=False)
     shown = ("iterations", "rounds", "floats_sent", "gradients", "inner_iterations")
     lines = [f"| {line['method']} | {line['solved']}/{line['draws']} | " + " | ".join(
         f"{line[key]:,.0f}" for key in shown) + " |" for line in found.summary() if line["solved"]]  # fmt: skip
@@ -92,7 +92,9 @@ def write(found: npga.tuning.Comparison, name: str, out: Path) -> None:
     kept = tuple(label for label in found.labels if label not in TWINS)
     drawn = npga.tuning.Comparison(tuple(row for row in found.rows if row["method"] in kept), kept, found.tol)
     for by in ("rounds", "iterations"):
-        drawn.plot(out / f"comparison-{name}-{by}.png", by=by)
+        figure = drawn.plot(by=by)
+        figure.axes[0].set(xscale="log", xlim=(10, None))  # methods differ by orders of magnitude
+        figure.savefig(out / f"comparison-{name}-{by}.png", dpi=150)
 
 
 # ------------------------------------------------------------------ degrees of the polynomial
@@ -136,11 +138,11 @@ def study(out: Path) -> None:
                 known.append(row)
                 with store.open("a") as file:
                     file.write(json.dumps(row) + "\n")
-    with (out / "chebyshev.csv").open("w", newline="") as file:
+    with (out / "comparison-chebyshev.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(known[0]))
         writer.writeheader()
         writer.writerows(known)
-    draw(known, out / "chebyshev.png")
+    draw(known, out / "comparison-chebyshev.png")
 
 
 def draw(rows: list[dict], path: Path) -> None:
@@ -163,7 +165,12 @@ def draw(rows: list[dict], path: Path) -> None:
     panels[0].set_yticks([0.5, 1, 2, 4, 8], ["1/2", "1", "2", "4", "8"])
     panels[0].minorticks_off()
     panels[-1].legend(
-        *panels[0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5)
+        *panels[0].get_legend_handles_labels(),
+        frameon=False,
+        fontsize=8,
+        loc="center left",
+        bbox_to_anchor=(1.02, 0.5),
+        handlelength=3.5,
     )
     figure.savefig(path, dpi=150)
 
