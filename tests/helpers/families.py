@@ -100,6 +100,15 @@ def random_problem(
     return npga.Problem(agents, COUPLING[coupling](rng, z))
 
 
+def uneven(problem, seed=0):
+    """The problem with columns of its dense blocks in units from 1e-2 to 1e2."""
+    rng = np.random.default_rng(seed)
+    blocks = [
+        a.A * 10.0 ** rng.integers(-2, 3, a.A.shape[1]) if isinstance(a.A, np.ndarray) else a.A for a in problem.agents
+    ]
+    return npga.Problem([npga.Agent(A, a.f, a.g) for A, a in zip(blocks, problem.agents, strict=True)], problem.h)
+
+
 def tame_steps(problem, gamma=0.5, theta=0.0):
     """Steps at which every version runs for a while: alpha from l, beta from alpha and sigma."""
     alpha = 0.5 / max(problem.l, 1.0)

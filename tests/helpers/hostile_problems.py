@@ -3,7 +3,7 @@
 Each is drawn in plain numbers first. Solvable ones begin with a pair (x, lam) and get costs and bounds for which it
 satisfies the optimality conditions; the others begin with what makes a solution impossible. Then money, every agent's
 variables and every row of the coupling are counted in units of their own, all of them powers of two so that nothing is
-rounded, and curvatures differ by as much.
+rounded, and curvatures differ by as much; so do, in some, the columns and curvatures within one agent.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from npga import functions as fn
 SOLVABLE = ("curved", "linear", "smooth")
 HOPELESS = ("out of reach", "contradiction", "empty row", "ray", "cancelling pair")
 KINDS = SOLVABLE + HOPELESS
-# An agent is measured as a whole: within one, columns and curvatures differ by a factor of a thousand at most.
-_WITHIN = 5
 
 
 @dataclass
@@ -28,7 +26,8 @@ class Hostile:
     """A problem, the network, and the truth: "solvable", "infeasible" or "unbounded".
 
     `x` is the solution and `sizes` what errors of each agent are relative to, as in the residual: its own size, 1e-2 of
-    the displacement that the forces on it would cause, or 1e-6 of that which the largest energy would. `plain` holds
+    the displacement that the forces on it would cause, or 1e-6 of that which the largest energy would; one for each
+    coordinate where its columns or curvatures differ by more than a thousand. `plain` holds
     cost, A, b and bounds of a linear program that is infeasible or unbounded if and only if the problem is, in plain
     units.
     """
@@ -41,9 +40,12 @@ class Hostile:
     plain: tuple | None = None
 
     def error(self, x):
-        """Largest error of an agent, relative to its size."""
+        """Largest error of an agent, or of one of its coordinates, relative to its size."""
         parts = zip(self.problem.split(np.asarray(x)), self.x, self.sizes, strict=True)
-        return max(np.linalg.norm(found - true) / size for found, true, size in parts)
+        return max(
+            np.linalg.norm(found - true) / size if np.ndim(size) == 0 else (np.abs(found - true) / size).max()
+            for found, true, size in parts
+        )
 
     def confirmed(self):
         """What an independent solver says of the plain linear program: 2 is infeasible, 3 unbounded."""
@@ -68,11 +70,11 @@ class Draw:
             for block in self.A:
                 block[1] = block[0]
         if rng.random() < 0.3:  # columns that differ within an agent
-            self.A = [block * self.powers(block.shape[1], min(spread, _WITHIN)) for block in self.A]
+            self.A = [block * self.powers(block.shape[1], spread) for block in self.A]
         self.money = self.powers(1, spread)[0]
         self.u, self.v = (self.powers(m, spread) for m in (self.n, self.p))
         several = rng.random() < 0.3  # curvatures that differ within an agent
-        self.weights = [self.powers(1, spread) * self.powers(d, several * min(spread, _WITHIN)) for d in self.counts]
+        self.weights = [self.powers(1, spread) * self.powers(d, several * spread) for d in self.counts]
 
     def powers(self, size, spread):
         return 2.0 ** self.rng.integers(-spread, spread + 1, size)
@@ -109,19 +111,28 @@ def _solvable(draw, kind):
         draw.blocks(), draw.A, draw.weights, draw.u, x, limits, slopes, strict=True
     ):
         force = block.T @ lam + slope  # what the gradient of f must cancel
+        apart = _differ(np.linalg.norm(block, axis=0)) or (kind != "linear" and _differ(w))
+        norm, of = (np.abs, w) if apart else (np.linalg.norm, w.max())
+        size = norm(part)
         if kind == "linear":
-            f, size = fn.Linear(-draw.money * force / u), np.linalg.norm(part)
+            f = fn.Linear(-draw.money * force / u)
         else:
             f = fn.SquaredNorm(draw.money * w / u**2, center=u * (part + force / w))
-            terms = np.sqrt(np.square(block).sum(axis=1) @ np.square(lam))
+            terms = np.sqrt(np.square(block).T @ np.square(lam))
             energy = max(w.max() * (part @ part) for w, part in zip(draw.weights, x, strict=True))
-            forces = 1e-2 * max(np.linalg.norm(force), terms) / w.max()
-            size = max(np.linalg.norm(part), forces, 1e-6 * np.sqrt(energy / w.max()))
+            forces = 1e-2 * np.maximum(norm(force), norm(terms)) / of
+            size = np.maximum(np.maximum(size, forces), 1e-6 * np.sqrt(energy / of))
         agents.append(npga.Agent(A, f, fn.Zero() if bounds is None else fn.Box(u * bounds[0], u * bounds[1])))
         sizes.append(u * size)
     return Hostile(
         npga.Problem(agents, h), draw.network(), "solvable", [u * y for u, y in zip(draw.u, x, strict=True)], sizes
     )
+
+
+def _differ(values):
+    """Whether numbers, of which zeros do not count, differ by more than a thousand."""
+    values = values[values > 0.0]
+    return bool(values.size) and values.max() > 1e3 * values.min()
 
 
 def _limits(rng, x):

@@ -68,6 +68,31 @@ def test_the_residual_is_its_formula(kind, size):
     assert found.kkt == max(found.stationarity, found.coupling)
 
 
+@pytest.mark.parametrize("f", ["squared-norm", "linear", "curved"])
+def test_coordinates_of_different_units_count_as_agents(f):
+    """An agent whose columns or curvatures are far apart is measured as the agents that its coordinates would be."""
+    rng = np.random.default_rng(2)
+    A, x, lam = rng.standard_normal((3, 4)), rng.standard_normal(4), rng.standard_normal(3)
+    unit, weight = np.array([1.0, 1e9, 1.0, 1e-4]), np.array([1.0, 2.0, 1.0, 1e6])
+    A, x = A / unit, unit * x
+
+    def cost(j):
+        if f == "squared-norm":
+            return fn.SquaredNorm(1.0 / unit[j] ** 2)
+        return fn.Linear(np.atleast_1d(1.0 / unit[j])) if f == "linear" else fn.SquaredNorm(weight[j] / unit[j] ** 2)
+
+    others = [npga.Agent(rng.standard_normal((3, 2)), fn.SquaredNorm(1.0), fn.L1(0.1)) for _ in range(2)]
+    parts = [
+        npga.Agent(A[:, j], cost(j), fn.Box(0.5 * x[j], 2.0 * abs(x[j]))) for j in (slice(k, k + 1) for k in range(4))
+    ]
+    one = npga.Agent(A, cost(slice(0, 4)), fn.Box(0.5 * x, 2.0 * np.abs(x)))
+    h, point = fn.Equality(rng.standard_normal(3)), np.concatenate([x, rng.standard_normal(4)])
+    together, split = (npga.Problem([*own, *others], h).kkt(point, lam) for own in ([one], parts))
+    assert together.stationarity == pytest.approx(split.stationarity, rel=1e-12)
+    assert together.agents[0] == pytest.approx(split.agents[:4].max(), rel=1e-12)
+    assert together.energy == pytest.approx(split.energy, rel=1e-12)
+
+
 @pytest.mark.parametrize("hard", [True, False])
 def test_units_do_not_matter(hard):
     """Cost in units of `money`, agent i's variables in units of `u[i]`, row k in units of `v[k]`."""

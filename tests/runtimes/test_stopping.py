@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npga
-from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps, uneven
 from helpers.rehearsal import make_job, solution
 from npga.runtimes import Alone, BadMessage, Job, Outcome, OwnPart, Party, PartySpec, Patience, Stop, launch
 from npga.runtimes._agreement import witness
@@ -46,9 +46,12 @@ def outcome(problem, network, version, steps, stop):
     matrices=st.sampled_from(MATRICES),
     theta=st.sampled_from([0.0, 0.5, 1.0]),
     iterations=st.sampled_from([1, 2, 5, 20, 100, 400]),
+    units=st.booleans(),
 )
-def test_the_bound_holds_at_every_iterate(seed, name, smooth, proximable, coupling, matrices, theta, iterations):
+def test_the_bound_holds_at_every_iterate(seed, name, smooth, proximable, coupling, matrices, theta, iterations, units):
     problem = random_problem(seed, 6, 4, smooth, proximable, coupling, matrices)
+    if units:
+        problem = uneven(problem, seed)
     network = npga.Network.erdos_renyi(6, 0.4, seed=seed % 1000).lazy()
     steps = tame_steps(problem, theta=theta)
     version = npga.version(name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import npga
-from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps
+from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps, uneven
 from npga import functions as fn
 from npga.solver._result import COLUMNS
 
@@ -31,6 +31,13 @@ def test_traces_agree(smooth, coupling):
     star = np.ones(problem.d)
     runs = [solved(problem, path, max_iters=150, reference=star, tol=1e-6) for path in ("vectorised", "compiled")]
     assert_same(*runs)
+
+
+@pytest.mark.parametrize("kind", [("squared-norm", "l1", "squared-loss"), ("linear", "box", "equality")], ids="-".join)
+def test_traces_agree_where_coordinates_are_measured_by_themselves(kind):
+    problem = uneven(random_problem(4, 6, 4, *kind))
+    assert len(problem.units.curvature) > problem.n
+    assert_same(*(solved(problem, path, max_iters=150, tol=None) for path in ("vectorised", "compiled")))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ This room owns the problem and its residual; it imports functions, networks and 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
 from npga.problem._consensus import ConsensusProblem
 from npga.problem._problem import Agent, Problem
-from npga.problem._residual import FORCES, LEAST, Residual, Units, move_counts, natural_curvature, residual, row_blocks
+from npga.problem._residual import FORCES, LEAST, Residual, Units, residual
 
 __all__ = [
     "FORCES",
@@ -24,9 +24,6 @@ __all__ = [
     "Residual",
     "Units",
     "dense_block",
-    "move_counts",
-    "natural_curvature",
     "residual",
-    "row_blocks",
     "spectral_norm",
 ]

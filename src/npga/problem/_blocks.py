@@ -167,6 +167,11 @@ def _row_squares(block: Any, norm: float) -> Array:
     return np.asarray(np.einsum("kj,kj->k", block, block, dtype=np.float64))
 
 
+def column_squares(block: Any) -> Array:
+    """Squared norms of the columns of a dense, sparse or matrix-free block, in double precision."""
+    return _row_squares(block.T, 0.0)
+
+
 def dense_block(block: Any) -> Array:
     """A dense, sparse or matrix-free block as an array in double precision."""
     if isinstance(block, LinearOperator):

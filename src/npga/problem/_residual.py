@@ -35,8 +35,10 @@ The step 1/L_i is short where f_i is flat in some direction: with k_i = L_i / mu
 moves away and not more ((x_i - x_i+)/s_i + grad f_i(x_i+) - grad f_i(x_i), a subgradient at x_i+, is at most 2 L_i
 |x_i+ - x_i|). So the moves of an agent with mu_i > 0 count max(1, k_i / 1000) times.
 
-An agent is measured as a whole: where units or curvatures of its own coordinates differ by more than a thousand, its
-variables should be rescaled, or belong to several agents.
+**Pieces.** "Agent" above means a piece that is measured by itself: an agent as a whole, or, where f_i and g_i are sums
+over coordinates and columns of A_i or curvatures of f_i differ by more than a thousand, so that a large unit would hide
+a small one, each coordinate with its own column, and its own L_j where f_i is quadratic. Where they are no such sums,
+the variables of such an agent should be rescaled.
 
 In rows where h is smooth, grad h(z) is a multiplier as good as lam, and the better of the two is taken: a lam that is
 wrong only where it does not act on x does not matter.
@@ -51,10 +53,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function, SeparableSum
-from npga.problem._blocks import dense_block
+from npga.problem._blocks import column_squares, dense_block
 
 if TYPE_CHECKING:
-    from npga.problem._problem import Problem
+    from npga.problem._problem import Agent, Problem
 
 Array = NDArray[Any]
 
@@ -74,7 +76,7 @@ class Residual(NamedTuple):
     kkt
         The largest relative move.
     stationarity, coupling
-        The largest of an agent, and of a row.
+        The largest of an agent's piece, and of a row.
     overall
         The root mean square of all relative moves, weighted by their energies: a measure of progress, where the largest
         move is 1 until the last agent has left its start.
@@ -83,7 +85,7 @@ class Residual(NamedTuple):
     lam
         The multiplier at which all this was found: that which was given, or grad h(z).
     agents
-        The relative move of each agent; the largest is `stationarity`.
+        The relative move of each agent, or the largest of its pieces; the largest is `stationarity`.
     """
 
     kkt: float
@@ -100,10 +102,8 @@ def residual(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float = 
 
     Parameters
     ----------
-    problem
-        The problem.
-    x, Ax, lam
-        Concatenated x, the n x p array of rows A_i x_i, and one dual vector of length p.
+    problem, x, Ax, lam
+        With concatenated x, the n x p array of rows A_i x_i, and one dual vector of length p.
     energy
         Least energy to measure against; a run passes that of its first step.
     """
@@ -123,28 +123,28 @@ def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Res
     pull = problem.A.adjoint(np.broadcast_to(lam, Ax.shape))
     if not np.isfinite(gradient.sum() + pull.sum() + Ax.sum()):
         return Residual(np.nan, np.nan, np.nan, np.nan, 0.0, lam, np.full(problem.n, np.nan))
-    size, slope, pulled = (units.of_agents(values) for values in (x, gradient, pull))
+    size, slope, pulled = (units.of_pieces(values) for values in (x, gradient, pull))
     terms = units.terms(lam)
     steps, present = units.steps(size, np.maximum(np.maximum(slope, pulled), terms))
     along = steps[units.owner].astype(x.dtype)
     ahead = x - along * (gradient + pull)
     if not problem.g.is_zero:
         ahead = problem.g.prox(ahead, along)
-    moved, reached = units.of_agents(x - ahead), units.of_agents(ahead)
+    moved, reached = units.of_pieces(x - ahead), units.of_pieces(ahead)
     least = max(present, energy)
     scale = np.maximum.reduce(
         [size, reached, FORCES * steps * slope, FORCES * steps * terms, LEAST * np.sqrt(least * steps)]
     )
     row_steps = units.row_steps(steps)
     row_moved, row_scale = _row_moves(problem, Ax, lam, row_steps, least)
-    agents = _ratios(units.counts * moved, scale)
+    agents = np.maximum.reduceat(_ratios(units.counts * moved, scale), units.first_pieces)
     stationarity = float(agents.max(initial=0.0))
     coupling = float(_ratios(row_moved, row_scale).max(initial=0.0))
     energies = [np.sum(np.square(m) / s) for m, s in ((moved, steps), (row_moved, row_steps))]
     scales = [np.sum(np.square(m) / s) for m, s in ((scale, steps), (row_scale, row_steps))]
     overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) > 0.0 else 0.0
     first = max(present, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
-    return Residual(_worse(stationarity, coupling), stationarity, coupling, overall, first, lam, agents)
+    return Residual(float(np.maximum(stationarity, coupling)), stationarity, coupling, overall, first, lam, agents)
 
 
 def _row_moves(problem: Problem, Ax: Array, lam: Array, steps: Array, energy: float) -> tuple[Array, Array]:
@@ -166,19 +166,16 @@ def _row_moves(problem: Problem, Ax: Array, lam: Array, steps: Array, energy: fl
 class Units:
     """What a problem's residual is measured in; found once for each problem.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-
     Attributes
     ----------
-    curvature : ndarray of shape (n,)
-        Cost / x^2 of each agent: L_i, or l_h |A_i|^2 where f_i is flat, or 0 where h is not smooth either.
-    counts : ndarray of shape (n,)
-        How often the moves of each agent count: max(1, L_i/mu_i / 1000) where f_i is strongly convex, else once.
+    offsets, first_pieces : ndarray
+        Coordinates offsets[q] to offsets[q + 1] are piece q; the first piece of each agent.
+    curvature : ndarray
+        Cost / x^2 of each piece: L_i, or l_h |A_i|^2 where f_i is flat, or 0 where h is not smooth either.
+    counts : ndarray
+        How often the moves of each piece count: max(1, L_i/mu_i / 1000) where f_i is strongly convex, else once.
     owner : ndarray of shape (d,)
-        The agent of each coordinate.
+        The piece of each coordinate.
     bounds : ndarray
         Rows bounds[b] to bounds[b + 1] are measured together: one row each where h treats rows one by one.
     is_hard : ndarray of bool
@@ -191,32 +188,40 @@ class Units:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        owns, l_h = problem.sizes > 0, problem.h.L
-        facts = zip(problem.agents, problem.A.norms, owns, strict=True)
-        self.curvature = np.array([natural_curvature(a.f.L, l_h, norm) if own else 0.0 for a, norm, own in facts])
-        self.is_curved = self.curvature > 0.0
-        self.counts = np.array([move_counts(agent.f) for agent in problem.agents])
-        self.owner = np.repeat(np.arange(problem.n), problem.sizes)
-        self._owns = owns
+        pieces = [
+            _pieces(agent, problem.h.L, norm) for agent, norm in zip(problem.agents, problem.A.norms, strict=True)
+        ]
+        counts = np.array([len(own[0]) for own in pieces], np.int64)
+        sizes, self.curvature, self.counts = (np.concatenate(values) for values in zip(*pieces, strict=True))
+        self.first_pieces = np.cumsum(counts) - counts
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)])
+        self.is_curved, self._owns = self.curvature > 0.0, sizes > 0
+        self.owner = np.repeat(np.arange(len(sizes)), sizes)
         limits = np.finfo(problem.dtype)
         self.step_range = float(np.sqrt(limits.tiny)), float(np.sqrt(limits.max))
         parts = _parts(problem.h, problem.p)
         self.smooth = [(part, rows) for part, rows in parts if part.has_grad and np.isfinite(part.L)]
-        self.bounds, self.is_hard = row_blocks(problem.h, problem.p)
+        self.bounds, self.is_hard = _row_blocks(problem.h, problem.p)
         self.is_grouped = len(self.is_hard) < problem.p
 
     @cached_property
     def squares(self) -> Array:
-        """|a_ik|^2, the squared rows of the blocks, n x p."""
-        return self._problem.A.row_squares
+        """|a_ik|^2, the squared rows of the pieces."""
+        A = self._problem.A
+        if len(self.curvature) == A.n:
+            return A.row_squares
+        counts = np.diff(self.first_pieces, append=len(self.curvature))
+        own = zip(counts, A.row_squares, A.blocks, strict=True)
+        found = [row if count == 1 else np.square(dense_block(block)).T for count, row, block in own]
+        return np.ascontiguousarray(np.vstack(found))
 
     def terms(self, lam: Array) -> Array:
         """K_i, the size of the single terms of A_i^T lam."""
         return np.asarray(np.sqrt(self.squares @ np.square(lam, dtype=np.float64)))
 
-    def of_agents(self, values: Array) -> Array:
-        """Norms of the agents' blocks."""
-        return np.sqrt(np.bincount(self.owner, np.square(values, dtype=np.float64), self._problem.n))
+    def of_pieces(self, values: Array) -> Array:
+        """Norms of the pieces."""
+        return np.sqrt(np.bincount(self.owner, np.square(values, dtype=np.float64), len(self.curvature)))
 
     def of_rows(self, values: Array) -> Array:
         """Norms of the rows that belong together."""
@@ -225,7 +230,7 @@ class Units:
         return np.sqrt(np.add.reduceat(np.square(values, dtype=np.float64), self.bounds[:-1]))
 
     def steps(self, size: Array, force: Array) -> tuple[Array, float]:
-        """s_i for each agent, and the largest energy |x_i|^2 / s_i, from the sizes of blocks and of forces."""
+        """s_i for each piece, and the largest energy |x_i|^2 / s_i, from the sizes of blocks and of forces."""
         curved = self.is_curved
         present = float(np.where(curved, self.curvature * np.square(size), size * force).max(initial=0.0))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -240,6 +245,28 @@ class Units:
         return np.clip(np.where(largest > 0.0, largest, 1.0), *self.step_range)
 
 
+def _pieces(agent: Agent, l_h: float, norm: float) -> tuple[Array, Array, Array]:
+    """Sizes, curvatures and counts: of the agent as a whole, or of its coordinates where they differ too much."""
+    (p, d), f, g, counts = agent.A.shape, agent.f, agent.g, _move_counts(agent.f)
+    whole = np.array([d]), np.array([natural_curvature(f.L, l_h, norm) if d else 0.0]), np.array([counts])
+    if d < 2 or p * d > _ENTRIES or not ((f.is_separable or f.is_zero) and (g.is_separable or g.is_zero)):
+        return whole
+    lengths, slopes = np.sqrt(column_squares(agent.A)), np.full(d, f.L)
+    if f.is_quadratic and f.has_hess:
+        found = f.hess(np.zeros(d, agent.A.dtype))
+        slopes, counts = found if found.ndim == 1 else np.diag(found), 1.0
+    if max(_spread(lengths), _spread(slopes)) <= _ROUND:
+        return whole
+    curvature = [natural_curvature(float(L), l_h, float(length)) for L, length in zip(slopes, lengths, strict=True)]
+    return np.ones(d, np.int64), np.array(curvature), np.full(d, counts)
+
+
+def _spread(values: Array) -> float:
+    """The largest over the least of those that are not 0."""
+    positive = values[(values > 0.0) & np.isfinite(values)]
+    return float(positive.max() / positive.min()) if positive.size else 1.0
+
+
 def _parts(h: Function, p: int) -> list[tuple[Function, slice]]:
     """The parts of h, and their rows."""
     if not isinstance(h, SeparableSum):
@@ -248,7 +275,7 @@ def _parts(h: Function, p: int) -> list[tuple[Function, slice]]:
     return [(part, slice(end - size, end)) for part, size, end in zip(h.parts, h.sizes, ends, strict=True)]
 
 
-def row_blocks(h: Function, p: int) -> tuple[Array, Array]:
+def _row_blocks(h: Function, p: int) -> tuple[Array, Array]:
     """Where blocks of rows begin and end that h does not take apart, and whether h is an indicator on each."""
     lengths: list[int] = []
     hard: list[bool] = []
@@ -260,7 +287,7 @@ def row_blocks(h: Function, p: int) -> tuple[Array, Array]:
     return np.concatenate([[0], np.cumsum(lengths)]), np.array(hard)
 
 
-def move_counts(f: Function) -> float:
+def _move_counts(f: Function) -> float:
     """max(1, L/mu / 1000) where f is strongly convex, else 1."""
     return max(1.0, f.L / f.mu / _ROUND) if f.mu > 0.0 and 0.0 < f.L < np.inf else 1.0
 
@@ -277,10 +304,6 @@ def _ratios(moved: Array, scale: Array) -> Array:
     """The quotients; 0/0 is 0, and what is not a number stays one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(moved == 0.0, 0.0, moved / scale)
-
-
-def _worse(a: float, b: float) -> float:
-    return float(np.fmax(a, b)) if not (np.isnan(a) or np.isnan(b)) else float("nan")
 
 
 # ------------------------------------------------------------------ what a point tells of the solution
@@ -358,7 +381,7 @@ def duals_are_unique(problem: Problem, x: Array, lam: Array) -> bool | None:
     x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
     terms = problem.A.apply(x)
     force = problem.f.grad(x) + problem.A.adjoint(np.broadcast_to(lam, terms.shape))
-    size, strength = units.of_agents(x), np.maximum(units.of_agents(force), units.terms(lam))
+    size, strength = units.of_pieces(x), np.maximum(units.of_pieces(force), units.terms(lam))
     steps, _ = units.steps(size, strength)
     along, rows = steps[units.owner], 1.0 / units.row_steps(steps)
     jacobian = np.asarray(h.conj_prox_jac(lam + rows * terms.sum(axis=0), rows))

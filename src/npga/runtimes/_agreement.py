@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from npga.functions import Function
 from npga.networks import LossyNetwork, Schedule, drive
-from npga.problem import FORCES, Agent, BlockOperator, move_counts, natural_curvature, row_blocks
+from npga.problem import FORCES, Agent, Problem
 from npga.runtimes._faults import BadMessage, Diverged, Peer
 from npga.runtimes._job import Job
 from npga.solver import State
@@ -226,22 +226,21 @@ class OwnMeasures:
 
     def __init__(self, agent: Agent, h: Function, n: int) -> None:
         self._agent, self._At, self._h, self._n = agent, agent.A.T, h, n
-        p, d = agent.A.shape
-        own = BlockOperator([agent.A], p, np.dtype(np.float64))
-        self._norm, self._squares = float(own.norms[0]), own.row_squares[0]
-        self._bounds = row_blocks(h, p)[0]
-        self._curvature = natural_curvature(agent.f.L, h.L, self._norm) if d else 0.0
-        self._counts = move_counts(agent.f)
-        self._is_flat = d > 0 and not self._curvature
-        self._largest_squares = np.maximum.reduceat(self._squares, self._bounds[:-1])
+        own = Problem([agent], h)
+        self._units, self._squares, self._bounds = own.units, own.units.squares, own.units.bounds
+        whole = len(self._squares) == 1
+        self._norms = own.A.norms if whole else np.sqrt(self._squares.sum(axis=1))
+        self._is_flat = (np.diff(own.units.offsets) > 0) & ~own.units.is_curved
+        self._largest_squares = np.maximum.reduceat(self._squares, self._bounds[:-1], axis=1)
 
     def facts(self) -> Array:
-        """Steps of the rows by its curvature, then its squared rows if it has none; shared once, before iterating."""
-        nothing = np.zeros_like(self._largest_squares)
-        if self._is_flat:
-            return np.concatenate([nothing, self._largest_squares])
-        curved = self._largest_squares / self._curvature if self._curvature else nothing
-        return np.concatenate([curved, nothing])
+        """Steps of the rows by its curvature, then its squared rows where it has none; shared once, at the start."""
+        units, nothing = self._units, np.zeros_like(self._largest_squares)
+        curved = np.divide(
+            self._largest_squares, units.curvature[:, None], out=nothing.copy(), where=units.is_curved[:, None]
+        )
+        flat = np.where(self._is_flat[:, None], self._largest_squares, nothing)
+        return np.concatenate([curved.max(axis=0), flat.max(axis=0)])
 
     def view(self, state: State, beta: float) -> Array:
         """lam_i and z_i, for the neighbours."""
@@ -266,26 +265,27 @@ class OwnMeasures:
         return np.concatenate([[*links, ahead, *scalars], *rows, *([flat_rows] if facts.is_flat else [])])
 
     def _agent_part(self, state: State, lam: Array) -> tuple[tuple[float, ...], Array]:
-        """m/X, s |A_i|/X, 16 max_k |a_ik| / K_i where K_i counts, the energy, |x_i| |A_i|; and steps of the rows."""
-        nothing = np.zeros_like(self._largest_squares)
-        x = np.asarray(state.x, dtype=np.float64)
+        """m/X, s |A_i|/X, 16 max_k |a_ik| / K_i where K_i counts, the energy, |x_i| |A_i|; and steps of the rows.
+
+        They are maxima over the pieces of the agent, most often one (see `npga.problem.residual`).
+        """
+        x, units, flat = np.asarray(state.x, dtype=np.float64), self._units, self._is_flat
         if not x.size:
-            return (0.0,) * 5, nothing
+            return (0.0,) * 5, np.zeros(self._largest_squares.shape[1])
         gradient, pull = self._agent.f.grad(state.x), np.asarray(self._At @ state.lam)
-        size, slope, terms = _norm(x), _norm(gradient), float(np.sqrt(self._squares @ np.square(lam)))
-        force, doubt = max(slope, 0.9375 * terms), 0.0
-        if force > slope:
-            doubt = 16.0 * float(np.sqrt(self._squares.max())) / terms
-        if self._is_flat:
-            s = size / (FORCES * force) if force else 1.0
-            s, scale = (s, size) if size else (_SHORT, FORCES * force * _SHORT)
-            energy, rows = size * max(slope, _norm(pull), terms), _quotient(self._largest_squares, force**2)
-        else:
-            s = 1.0 / self._curvature
-            scale, energy, rows = max(size, FORCES * s * force), self._curvature * size**2, nothing
-        moved = _norm(x - self._agent.g.prox(x - s * (gradient + pull), s))
-        lengths = (float(self._counts * _quotient(part, scale)) for part in (moved, s * self._norm))
-        return (*lengths, doubt, energy, size * self._norm if self._is_flat else 0.0), rows
+        (size, slope, pulled), terms = (units.of_pieces(values) for values in (x, gradient, pull)), units.terms(lam)
+        force = np.maximum(slope, 0.9375 * terms)
+        doubt = np.where(force > slope, _quotient(16.0 * np.sqrt(self._squares.max(axis=1)), terms), 0.0)
+        longest = np.where(size > 0.0, np.where(force > 0.0, _quotient(size, FORCES * force), 1.0), _SHORT)
+        s = np.where(flat, longest, _quotient(1.0, units.curvature))
+        scale = np.where(flat & (size > 0.0), size, np.maximum(size, FORCES * s * force))
+        energy = np.where(flat, size * np.maximum(np.maximum(slope, pulled), terms), units.curvature * size**2)
+        along = float(s[0]) if len(s) == 1 else s[units.owner]
+        moved = units.of_pieces(x - self._agent.g.prox(x - along * (gradient + pull), along))
+        lengths = (float((units.counts * _quotient(part, scale)).max()) for part in (moved, s * self._norms))
+        reach = float(np.where(flat, size * self._norms, 0.0).max())
+        rows = np.where(flat[:, None], _quotient(self._largest_squares, np.square(force)[:, None]), 0.0)
+        return (*lengths, float(doubt.max()), float(energy.max()), reach), rows.max(axis=0)
 
     def _of_rows(self, values: Array) -> Array:
         return np.asarray(np.sqrt(np.add.reduceat(np.square(values), self._bounds[:-1])))

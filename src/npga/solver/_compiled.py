@@ -130,12 +130,12 @@ class CompiledMeter(Meter[State]):
         self._method = method
         self._ready: tuple[Iterate | None, Any] = (None, None)
         problem, units = method.problem, method.problem.units
-        n, p, d, work = problem.n, problem.p, problem.d, method.plan.parts.f.work
+        p, d, work, pieces = problem.p, problem.d, method.plan.parts.f.work, len(units.curvature)
         sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 4 * max(p, d), "matrix": work}
         self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
-        self._alive |= {"agents": np.empty(5 * n), "curvature": units.curvature, "counts": units.counts}
+        self._alive |= {"agents": np.empty(5 * pieces), "curvature": units.curvature, "counts": units.counts}
         self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}
-        self._alive["squares"] = units.squares
+        self._alive |= {"squares": units.squares, "offsets": units.offsets.astype(np.int64)}
         if units.smooth:
             smooth = self._alive["is_smooth"] = np.zeros(p, np.int64)
             for _, rows in units.smooth:
@@ -149,6 +149,7 @@ class CompiledMeter(Meter[State]):
             g_is_zero=problem.g.is_zero,
             h_is_indicator=problem.h.is_indicator,
             blocks=len(units.is_hard),
+            pieces=pieces,
             **addresses(**self._alive),
         )
 

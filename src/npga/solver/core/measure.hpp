@@ -52,13 +52,13 @@ inline double relative(double moved, double scale) { return moved == 0 ? 0 : mov
 
 inline double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
 
-// s_i of every agent into `steps`, and the largest energy |x_i|^2 / s_i; `size` and `force` are those of the agents.
+// s_i of every piece into `steps`, and the largest energy |x_i|^2 / s_i; `size` and `force` are those of the pieces.
 template <class T>
-double natural_steps(const Plan<T>& plan, const Gauge<T>& gauge, const double* size, const double* force, double* steps) {
+double natural_steps(const Gauge<T>& gauge, const double* size, const double* force, double* steps) {
     double present = 0;
-    for (Int i = 0; i < plan.n; ++i)
+    for (Int i = 0; i < gauge.pieces; ++i)
         present = larger(present, size[i] * (gauge.curvature[i] > 0 ? gauge.curvature[i] * size[i] : force[i]));
-    for (Int i = 0; i < plan.n; ++i) {
+    for (Int i = 0; i < gauge.pieces; ++i) {
         const double flat = force[i] > 0 && present > 0 ? present / (force[i] * force[i]) : 1;
         steps[i] = within(gauge.curvature[i] > 0 ? 1 / gauge.curvature[i] : flat, gauge.least_step, gauge.largest_step);
     }
@@ -70,18 +70,18 @@ template <class T> inline Ready<T> scratch_columns(const Gauge<T>& gauge, Int m)
     return {{at, at + m, at + 2 * m}, at + 3 * m};
 }
 
-// Largest relative move of an agent in a proximal step; the steps are left in gauge.agents.
+// Largest relative move of a piece in a proximal step; the steps are left in gauge.agents.
 template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* lam, Moves& out) {
-    const Int n = plan.n, p = plan.p, d = plan.d;
+    const Int n = gauge.pieces, p = plan.p, d = plan.d;
     T *ahead = gauge.primal, *pulled = ahead + d, *along = pulled + d;
     double *steps = gauge.agents, *size = steps + n, *slope = size + n, *terms = slope + n, *force = terms + n;
     fill(2 * d, T(0), ahead);
     add_grad(plan.f, Int(0), plan.f.count, x, ahead, gauge.matrix);
+    for (Int i = 0; i < plan.n; ++i) add_adjoint(plan.matrices[i], 0, p, lam, pulled + plan.offsets[i]);
     double total = 0;
     for (Int i = 0; i < n; ++i) {
-        const Int lo = plan.offsets[i], m = plan.offsets[i + 1] - lo;
+        const Int lo = gauge.offsets[i], m = gauge.offsets[i + 1] - lo;
         const double* squares = gauge.squares + i * p;
-        add_adjoint(plan.matrices[i], 0, p, lam, pulled + lo);
         double sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (Int k = 0; k < p; ++k) sum += squares[k] * double(lam[k]) * double(lam[k]);
@@ -89,10 +89,10 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         force[i] = larger(larger(slope[i], norm(m, pulled + lo)), terms[i]);
         total += slope[i] + norm(m, pulled + lo);
     }
-    out.energy = natural_steps(plan, gauge, size, force, steps);
+    out.energy = natural_steps(gauge, size, force, steps);
     out.least = larger(out.energy, gauge.energy);
     for (Int i = 0; i < n; ++i)
-        for (Int j = plan.offsets[i]; j < plan.offsets[i + 1]; ++j) along[j] = T(steps[i]);
+        for (Int j = gauge.offsets[i]; j < gauge.offsets[i + 1]; ++j) along[j] = T(steps[i]);
     for (Int j = 0; j < d; ++j) ahead[j] = x[j] - along[j] * (ahead[j] + pulled[j]);
     if (!gauge.g_is_zero) {
         const Ready<T> columns = scratch_columns(gauge, d);
@@ -101,7 +101,7 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
     }
     out.stationarity = 0;
     for (Int i = 0; i < n; ++i) {
-        const Int lo = plan.offsets[i], m = plan.offsets[i + 1] - lo;
+        const Int lo = gauge.offsets[i], m = gauge.offsets[i + 1] - lo;
         const double reached = norm(m, ahead + lo), forces = FORCES * steps[i] * larger(slope[i], terms[i]);
         for (Int j = lo; j < lo + m; ++j) ahead[j] = x[j] - ahead[j];
         const double moved = norm(m, ahead + lo), scale = larger(larger(size[i], reached), forces);
@@ -129,11 +129,11 @@ template <class T> void images_met(const Plan<T>& plan, const Gauge<T>& gauge, c
 // Largest relative move of a row, or of rows that belong together, in a step of h; after `stationarity`.
 template <class T>
 void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* sizes, const T* lam, Moves& out) {
-    const Int n = plan.n, p = plan.p;
+    const Int n = gauge.pieces, p = plan.p;
     T *near = gauge.dual + 2 * p, *along = gauge.dual + 3 * p;
     for (Int k = 0; k < p; ++k) along[k] = 0;
     for (Int i = 0; i < n; ++i) {
-        const double *squares = gauge.squares + i * p, step = plan.offsets[i] < plan.offsets[i + 1] ? gauge.agents[i] : 0;
+        const double *squares = gauge.squares + i * p, step = gauge.offsets[i] < gauge.offsets[i + 1] ? gauge.agents[i] : 0;
 #pragma omp simd
         for (Int k = 0; k < p; ++k) along[k] = T(larger(double(along[k]), squares[k] * step));
     }

@@ -99,12 +99,13 @@ template <class T> struct Task {
 // What a measurement must know beside the plan: the units of npga.problem.residual, and scratch.
 template <class T> struct Gauge {
     double energy, least_step, largest_step, slack;
-    Int g_is_zero, h_is_indicator, blocks;
-    const double *curvature, *counts, *squares; // of each agent, and of each of its rows
+    Int g_is_zero, h_is_indicator, blocks, pieces;
+    const double *curvature, *counts, *squares; // of each piece (an agent, or one of its coordinates), and of its rows
+    const Int* offsets;          // coordinates offsets[q] to offsets[q + 1] are piece q
     const Int *bounds, *is_hard; // rows bounds[b] to bounds[b + 1] are measured together; is h an indicator there?
     const Int* is_smooth;        // whether h has a gradient in a row; null where it has none in any
     const T* reference;          // or null
-    double* agents;                      // scratch: 5 n numbers,
+    double* agents;                      // scratch: 5 for each piece,
     T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 4 max(p, d), and that of functions with a matrix
 };
 
