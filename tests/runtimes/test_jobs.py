@@ -245,6 +245,14 @@ MISTAKES = [
     ("edges = [", 'edges = ["ab", ', r"edges\[0\] in \[network\]"),
     ("weights = [", "weights = [0.1, ", r"\[network\]: \d weights for \d edges"),
     ("weights = [", "lazy = 1\nweights = [", "expected a valid boolean"),
+    ('address = "127.0.0.1:', 'address = "127.0.0.1:9', r"expected HOST:PORT, the port between 1 and 65535"),
+    ('address = "127.0.0.1:', 'address = "127.0.0.1', r"expected HOST:PORT, the port between 1 and 65535"),
+    ("private/agent{agent}.npz", "private/agent0.npz", "one file for 4 agents; expected {agent}"),
+    ('h = "shared/h.npz"', 'h = { kind = "SquaredNorm", weight = "1" }', "weight of h is the text '1'"),
+    ("edges = [", "edges = [[0, 1, 2], ", "expected a list that has at most 2 items"),
+    ("max_iters = 10", "max_iters = 10\ntol = inf", r"tol in \[stop\] is inf"),
+    ("max_iters = 10", "max_iters = 10\ntol = true", r"tol in \[stop\] is True; expected a valid number"),
+    ("[network]", "[network]\ndrop = 1.0", r"drop in \[network\] is 1.0; expected less than 1"),
 ]
 
 

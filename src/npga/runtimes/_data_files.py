@@ -91,6 +91,8 @@ def _read_value(value: Any, arrays: Mapping[str, Array], owner: str) -> Any:
         return tuple(read_function(item, arrays, f"{owner}[{k}]") for k, item in enumerate(value))
     if isinstance(value, str) and value.startswith("@"):
         return named_array(arrays, value[1:], owner)
+    if isinstance(value, str):
+        raise InputError(f"{owner} is the text {value!r}; expected a number, a list, a table or '@array'")
     return value
 
 

@@ -268,7 +268,11 @@ def read_job(path: str | Path, trust_code: bool = False) -> Job:
     dtype = np.dtype(tables.problem.dtype)
     with in_table(path, "problem"):
         h = _coupling(tables.problem, base, trust_code).astype(dtype)
-        _trusted(tables.problem.agents, "agents", trust_code)
+        where = tables.problem.agents
+        if not _trusted(where, "agents", trust_code) and "{agent}" not in where and network.n > 1:
+            raise InputError(
+                f"agents is {where!r}, one file for {network.n} agents; expected {{agent}}, its number, in it"
+            )
     with in_table(path, "[party]"):
         parties = _parties(tables.party, network, base)
     job = Job(

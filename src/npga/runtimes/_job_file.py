@@ -7,6 +7,7 @@ key. Nothing is converted: "1e-6" is not a number, 3.0 is not a whole number, na
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from npga.errors import InputError, nearest
@@ -151,11 +152,18 @@ class StepsTable(_Table):
     certified: bool | None = None
 
 
+def _address(text: str) -> str:
+    found = re.fullmatch(r"(?:[^\s:]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})", text)
+    if found is None or not 0 < int(found[1]) < 2**16:
+        raise ValueError("expected HOST:PORT, the port between 1 and 65535")
+    return text
+
+
 class PartyTable(_Table):
     """One [[party]]: a process."""
 
     agents: Annotated[list[Number], Field(min_length=1)]
-    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")] | None = None
+    address: Annotated[str, AfterValidator(_address)] | None = None
     certificate: Text | None = None
     key: Text | None = None
 
@@ -217,7 +225,15 @@ def _sentence(mistake: Any) -> str:
 
 def _expected(mistake: Any) -> str:
     words: str = mistake["msg"]
-    return words.replace("Input should be", "expected").replace("String should", "expected a text that should")
+    for said, better in _BETTER.items():
+        words = words.replace(said, better)
+    return words
+
+
+_BETTER = {
+    "Value error, ": "", "Input should be": "expected", "String should": "expected a text that should",
+    "List should have": "expected a list that has",
+}  # fmt: skip
 
 
 _MODELS: dict[Any, Any] = {
