@@ -23,7 +23,9 @@ def draw(seed):
         "proximable": str(rng.choice([*PROXIMABLE, *["zero"] * 6])),
         "coupling": str(rng.choice(list(COUPLING))),
     }
-    problem = random_problem(seed, n, p, **kinds, sizes=rng.integers(0 if n > 1 else 1, 4, n))
+    sizes = rng.integers(0 if n > 1 else 1, 4, n)
+    sizes[0] += not sizes.any()  # relays alone are no problem
+    problem = random_problem(seed, n, p, **kinds, sizes=sizes)
     network = npga.Network.erdos_renyi(n, 0.7, seed=seed) if n > 1 else npga.Network.complete(1)
     network = network.lazy() if rng.random() < 0.5 else network
     alpha = 10.0 ** rng.uniform(-1.5, 0.4) / (problem.curvature or 1.0)
