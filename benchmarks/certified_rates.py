@@ -64,6 +64,7 @@ def draw() -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
 
     figure, places = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     looks = {
@@ -80,6 +81,7 @@ def draw() -> None:
             place.loglog(x, y, style, color=colour, label=label, markersize=4)
         place.set_xlabel("1/(1 - second eigenvalue of W)" if axis == "network" else "condition number of f")
         place.grid(alpha=0.3)
+        place.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
     places[0].set_ylabel("iterations")
     figure.legend(
         *places[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8, frameon=False

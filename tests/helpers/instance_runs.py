@@ -30,7 +30,9 @@ def run(problem, network, version, steps, star, start, iterations, only_x=False)
     B = square_root(B2)
     alpha = np.repeat(steps.per_agent(problem.n), problem.sizes)
     x_star, lam_star, z_star = star
-    x, lam, z = x_star + start[0], lam_star + start[1], z_star + B @ start[2]
+    z = B @ start[2]
+    z -= z.mean(axis=0)  # the range of B; a square root makes 1e-8 of the 1e-16 that rounding leaves in its null space
+    x, lam, z = x_star + start[0], lam_star + start[1], z_star + z
     sizes = []
     for _ in range(iterations + 1):
         parts = (
