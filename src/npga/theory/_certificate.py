@@ -187,10 +187,8 @@ class Certificate:
         x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
         rate = linearised_rate(self.problem, self.network, self.version, self.steps, x, lam)
         found = replace(self, linearised=rate)
-        known: dict[str, Any] = {
-            name: self.__dict__[name] for name in ("instance", "suggestions") if name in self.__dict__
-        }
-        found.__dict__.update(known)
+        kept = ("instance", "suggestions")  # what was computed already
+        found.__dict__.update((name, self.__dict__[name]) for name in kept if name in self.__dict__)
         return found
 
     @property
