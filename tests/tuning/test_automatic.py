@@ -181,6 +181,16 @@ def test_a_warm_start_is_no_slower_than_a_cold_one(scale):
     assert warm.version == first.version
 
 
+def test_on_the_same_problem_the_run_goes_on_as_it_was():
+    problem, network = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss"), npga.Network.ring(5)
+    first = npga.solve(problem, network, max_iters=70, tol=None)
+    same = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss")
+    rest = npga.solve(same, network, start=first, max_iters=90, tol=None)
+    whole = npga.solve(problem, network, max_iters=160, tol=None)
+    np.testing.assert_array_equal(rest.x, whole.x)
+    assert (rest.iterations, rest.steps) == (90, whole.steps)
+
+
 def test_an_earlier_result_lends_its_version_and_steps():
     problem, network = random_problem(7, 5, 3, "quadratic", "l1", "squared-loss"), npga.Network.ring(5)
     steps = npga.Steps(0.2, 0.2, 0.8)

@@ -189,12 +189,15 @@ class Measured:
         Contraction per iteration over the last two thirds of the run, by regression; nan for short runs.
     work
         Iterations that were run.
+    done
+        Part of the digits, down to a thousandth of the target, that it had in the end.
     """
 
     iterations: float
     beyond: float
     rate: float
     work: int
+    done: float
 
     @property
     def score(self) -> float:
@@ -205,6 +208,13 @@ class Measured:
         if not math.isfinite(self.beyond):
             return self.beyond
         return self.iterations + 0.2 * max(self.beyond - 1.5 * self.iterations, 0.0)
+
+    @property
+    def expected(self) -> float:
+        """The score, or for a run that did not get there what it would take if it went on as it did."""
+        if math.isfinite(self.score):
+            return self.score
+        return self.work / min(self.done, 1.0) if self.done > 0.0 else math.inf
 
 
 def measure(
@@ -235,7 +245,9 @@ def measure(
         gaps.append(float(np.linalg.norm(state.x - star)) / scale)
         if not gaps[-1] <= target:
             above = state.iteration
-    return Measured(_crossing(seen, gaps, accuracy), _crossing(seen, gaps, target), _slope(seen, gaps), state.iteration)
+    done = math.log(max(gaps[-1], target)) / math.log(target) if math.isfinite(gaps[-1]) else 0.0
+    crossings = _crossing(seen, gaps, accuracy), _crossing(seen, gaps, target)
+    return Measured(*crossings, _slope(seen, gaps), state.iteration, done)
 
 
 def _crossing(seen: list[int], gaps: list[float], target: float) -> float:

@@ -112,6 +112,15 @@ class StepSpace:
         """A cautious point: alpha = 1/(2 k), alpha beta sigma^2 = 1/4, gamma = 0.9, theta = 0, c = 1/2."""
         return self._point({"a": 0.5, "b": 0.25, "gamma": 0.9, "theta": 0.0, "c": 0.5})
 
+    @property
+    def brisk(self) -> list[Array]:
+        """Points with the steps of an automatic run, a = 1/(1 + 0.55 r), b = r a, gamma = 1.9, theta = 0.6.
+
+        r = beta sigma^2 / k is what such a run finds on the way; a few values stand for it.
+        """
+        tied = [(1.0 / (1.0 + 0.55 * r), r) for r in (1.0, 10.0, 100.0)]
+        return [self._point({"a": a, "b": r * a, "gamma": 1.9, "theta": 0.6, "c": 0.5}) for a, r in tied]
+
     def _point(self, values: dict[str, float]) -> Array:
         return np.array([values[n] if n == "theta" else np.log(values[n]) for n in self.names])
 

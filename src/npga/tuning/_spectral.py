@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,23 +31,21 @@ from npga.tuning._tuning_results import Trial, Trials, Tuning
 Array = NDArray[Any]
 Found = tuple[float, Array]
 
-_SAMPLES = 96
-_FIRST = 60
-_STARTS = 6
-_APART = 0.2
-_GLANCE = 30
-_DESCENT = 45
-_AGAIN = (0.2, 0.3, 0.15)
-_RUNS = 2
-# Runs that a simplex may make, and sizes: of the first, from each of the best, then of those from the winner.
-_POLISH, _SIZES = 40, (0.1, 0.1, 0.05)
+# A sample, its first runs; how many of it get a glance, how far apart; evaluations of a glance and of a descent.
+_SAMPLES, _FIRST, _STARTS, _APART = 96, 60, 4, 0.2
+_GLANCE, _DESCENT, _AGAIN = 30, 45, (0.2, 0.3)
+# Runs: radii that they begin at, samples to choose other places from, places in all, and how many of them are polished.
+_RUNS, _SHORT, _PLACES, _FINALISTS = 2, 24, 8, 3
+# Runs that a simplex may make, and sizes: the first from each finalist, then all of them in turn from the winner.
+_POLISH, _SIZES = 50, (0.3, 0.1, 0.2, 0.05)
+# A run may take so many times as long as the shortest so far.
+_PATIENCE, _LONGEST = 3.0, 100_000
 # A gain that matters, as a logarithm (2 %), and how often all sizes may take their turn.
 _GAIN, _TURNS = 0.01, 4
 # Part of the time after which the radius must be good enough; the rest is for runs.
-_DESCENTS = 0.6
+_DESCENTS = 0.4
 ACCURACY = 1e-8
-_CHECKED = 5
-_CONFIRMED = 200_000
+_CHECKED, _CONFIRMED = 5, 200_000
 # Part of the time that is allowed on top to confirm what was found in it; how far a start is that tests stability.
 GRACE, _AFAR = 0.1, 10.0
 # Accuracy of a radius that is only compared with others.
@@ -174,7 +172,7 @@ class SpectralSearch:
         return found
 
     def run(self, point: Array, limit: int) -> float:
-        """Logarithm of the iterations to the target accuracy that a run takes."""
+        """Logarithm of the iterations to the target accuracy that a run takes, or would if it went on as it did."""
         if self.budget.spent:
             raise OutOfTimeError
         version, steps = self.space.decode(point)
@@ -183,25 +181,38 @@ class SpectralSearch:
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.spend(found.work)
         self.budget.tell("run", len(self.trials), found.iterations)
-        return math.log10(max(found.score, 1.0)) if math.isfinite(found.score) else _FAILED
+        return min(math.log10(max(found.expected, 1.0)), _FAILED)
 
     def search(self, space: StepSpace, seed: int) -> None:
-        """Descend on the radius, then on the length of real runs."""
+        """Descend on the radius, then on the length of real runs.
+
+        Runs begin at the smallest radii, at points that no seed changes, and at the best of the sample: the valleys of
+        the length of a run are others than those of the radius where functions have kinks.
+        """
         rng = np.random.default_rng(seed)
-        best = self._smallest_radii(space, rng)
-        limit = longest_run(1.0 - 10.0 ** -min(best[0][0], 12.0))
-        runs = [(self.run(point, limit), point) for _, point in best[:_RUNS]]
-        runs.sort(key=lambda pair: pair[0])
-        if runs[0][0] >= _FAILED:
-            start, limit = self._first_that_ends(space) or (runs[0][1], limit)
-            runs = [(_FAILED, start)]
+        radii = self._smallest_radii(space, rng)
+        limit = longest_run(1.0 - 10.0 ** -min(radii[0][0], 12.0))
+        sampled = [space.encode(trial.steps, trial.version.c) for trial in short_runs(self.trials)[:_SHORT]]
+        brisk, shortest = space.brisk, math.inf
+        places = [*(point for _, point in radii[:_RUNS]), *brisk, *sampled]
 
         def length(point: Array) -> float:
-            return self.run(point, limit)
+            nonlocal shortest, limit
+            value = self.run(point, limit) + space.excess(point)
+            if value < shortest:
+                shortest, limit = value, int(min(_PATIENCE * 10.0**value + 500, _LONGEST))
+            return value
 
-        ended = [pair for pair in runs if pair[0] < _FAILED] or runs[:1]
-        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for _, point in ended]
-        settle(length, min(polished, key=lambda pair: pair[0]), _SIZES[1:], _POLISH, rng)
+        begin = spread(places, np.ptp(space.bounds, axis=1), _PLACES, _APART)
+        first = sorted(((length(point), point) for point in begin), key=lambda pair: pair[0])
+        # One of the finalists is a point that all seeds share.
+        shared = next((k for k, (_, point) in enumerate(first) if any(point is one for one in brisk)), 0)
+        finalists = first[:_FINALISTS] if shared < _FINALISTS else [*first[: _FINALISTS - 1], first[shared]]
+        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for _, point in finalists]
+        best, *others = sorted(polished, key=lambda pair: pair[0])
+        # They lie in one narrow valley more often than not, which their differences point along.
+        along = descend(length, best[1], _SIZES[1], _POLISH, rng, [best[1] - point for _, point in others])
+        settle(length, min(best, along, key=lambda pair: pair[0]), _SIZES, _POLISH, rng)
 
     def _smallest_radii(self, space: StepSpace, rng: np.random.Generator) -> list[Found]:
         """What the descents find, or have found when their part of the time is over."""
@@ -210,35 +221,17 @@ class SpectralSearch:
         try:
             return descents(self, space, rng)
         except OutOfTimeError:
-            known = self._stable() or short_runs(self.trials)
+            known = _stable(self.trials) or short_runs(self.trials)
             if not known:
                 raise
             return [(slowness(trial.rate), space.encode(trial.steps, trial.version.c)) for trial in known[:_RUNS]]
         finally:
             self.budget = whole
 
-    def _stable(self) -> list[Trial]:
-        """Trials with a radius below one, the smallest first."""
-        return sorted((t for t in self.trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
-
-    def _first_that_ends(self, space: StepSpace) -> tuple[Array, int] | None:
-        """Steps with a larger radius whose run ends, and its limit, found in growing strides.
-
-        The radius is that of the linearisation at the solution. Where functions have kinks, a run that starts far away
-        may never come near it.
-        """
-        stable, k = self._stable(), 1
-        while k < len(stable):
-            point, limit = space.encode(stable[k].steps, stable[k].version.c), longest_run(stable[k].rate)
-            if self.run(point, limit) < _FAILED:
-                return point, limit
-            k += 1 + k // 2
-        return None
-
 
 def longest_run(radius: float) -> int:
     """Iterations after which a run that should contract at this rate is given up."""
-    return int(min(4.0 * math.log(ACCURACY) / math.log(radius) + 500, 100_000))
+    return int(min(4.0 * math.log(ACCURACY) / math.log(radius) + 500, _LONGEST))
 
 
 def descents(
@@ -276,8 +269,12 @@ def slowness(radius: float) -> float:
 def _candidates(trials: Trials) -> list[Trial]:
     """Trials by what they promise: measured runs first, then radii, then short runs; a few of each."""
     ran = sorted((t for t in trials if math.isfinite(t.iterations)), key=lambda t: t.iterations)
-    stable = sorted((t for t in trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
-    return [*ran[:_CHECKED], *stable[:_CHECKED], *short_runs(trials)[:_CHECKED]]
+    return [*ran[:_CHECKED], *_stable(trials)[:_CHECKED], *short_runs(trials)[:_CHECKED]]
+
+
+def _stable(trials: Trials) -> list[Trial]:
+    """Trials with a radius below one, the smallest first."""
+    return sorted((t for t in trials if t.stage == "descent" and t.rate < 1.0), key=lambda t: t.rate)
 
 
 def promised_rate(trial: Trial) -> float:
@@ -335,7 +332,12 @@ def _message(job: SpectralSearch, trial: Trial, check: Rate, measured: float) ->
 
 
 def descend(
-    function: Callable[[Array], float], start: Array, size: float, limit: int, rng: np.random.Generator
+    function: Callable[[Array], float],
+    start: Array,
+    size: float,
+    limit: int,
+    rng: np.random.Generator,
+    edges: Sequence[Array] = (),
 ) -> Found:
     """Smallest value and its point, from a simplex of the given size that is turned at random.
 
@@ -343,18 +345,20 @@ def descend(
     ----------
     function
         What is minimised; its values are logarithms, of which a thousandth does not matter.
-    start, size
-        First corner and length of the edges from it.
+    start, size, edges
+        First corner and length of the edges from it; what is added to some of them.
     limit
         Evaluations.
     rng
         Turns the simplex.
     """
     n = len(start)
-    turn = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    turn = size * np.linalg.qr(rng.standard_normal((n, n)))[0]
+    for k, edge in enumerate(edges[: n - 1]):
+        turn[k] += edge
     options = {
         "maxfev": limit,
-        "initial_simplex": start + size * np.vstack([np.zeros(n), turn]),
+        "initial_simplex": start + np.vstack([np.zeros(n), turn]),
         "xatol": 1e-2,
         "fatol": 1e-3,
         "adaptive": n > 5,
