@@ -162,11 +162,6 @@ def largest(p: Parameter) -> float:
     return float(np.max(p))
 
 
-def filled(p: Parameter, x: Array) -> Array:
-    """Repeat the parameter in a new array of the shape of x."""
-    return np.zeros_like(x) + p
-
-
 def apply(matrix: Matrix, x: Array) -> Array:
     """Multiply each point of a stack by the matrix."""
     if not sp.issparse(matrix):

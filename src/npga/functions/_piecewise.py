@@ -17,7 +17,6 @@ from npga.functions._parameters import (
     Array,
     Parameter,
     Step,
-    filled,
     largest,
     nonnegative,
     parameter,
@@ -200,7 +199,7 @@ class ElasticNet(Elementwise):
         return np.asarray(clipped + self.l2 / (t + self.l2) * (x - clipped))
 
     def _hess(self, x: Array) -> Array:
-        return filled(self.l2, x)
+        return np.zeros_like(x) + self.l2
 
     def _prox_jac(self, x: Array, t: Step) -> Array:
         return (np.abs(x) > t * self.l1).astype(x.dtype) / (1.0 + t * self.l2)

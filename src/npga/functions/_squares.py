@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import Array, Parameter, Step, filled, largest, parameter, positive, smallest
+from npga.functions._parameters import Array, Parameter, Step, largest, parameter, positive, smallest
 
 
 class Zero(Elementwise):
@@ -78,13 +78,13 @@ class Linear(Elementwise):
         return self.c * x
 
     def _grad(self, x: Array) -> Array:
-        return filled(self.c, x)
+        return np.zeros_like(x) + self.c
 
     def _prox(self, x: Array, t: Step) -> Array:
         return x - t * self.c
 
     def _conj_prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
-        return filled(self.c, x)
+        return np.zeros_like(x) + self.c
 
     def _hess(self, x: Array) -> Array:
         return np.zeros_like(x)
@@ -133,10 +133,10 @@ class _Square(Elementwise):
         return (x - t * self._center) / (1.0 + t / self.weight)
 
     def _hess(self, x: Array) -> Array:
-        return filled(self.weight, x)
+        return np.zeros_like(x) + self.weight
 
     def _prox_jac(self, x: Array, t: Step) -> Array:
-        return filled(1.0 / (1.0 + t * self.weight), x)
+        return np.zeros_like(x) + 1.0 / (1.0 + t * self.weight)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         """One form: SQUARE."""
