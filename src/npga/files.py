@@ -37,7 +37,7 @@ def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> 
         raise
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text, whole or not at all."""
-    with replacing(path) as file:
+def write_text(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Write a text, whole or not at all, with these permissions."""
+    with replacing(path, mode=mode) as file:
         file.write(text.encode("utf-8"))

@@ -124,6 +124,8 @@ def test_private_files_checkpoints_and_results_are_for_their_owner_alone(tmp_pat
         *(tmp_path / "private").glob("agent*.npz"),
         *(tmp_path / "out" / "checkpoints").glob("*.npz"),
         *(tmp_path / "out").glob("agent*.npz"),
+        *(tmp_path / "out").glob("party*.json*"),  # status and log: its own steps, and errors in its own words
     ]
-    assert len(files) == 3 + 6 + 3
+    assert len(files) == 3 + 6 + 3 + 2
+    files.append(tmp_path / "out" / "solution.npz")
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from npga.errors import InputError, NpgaError, nearest
 from npga.files import replacing, write_text
+from npga.runtimes._data_files import PRIVATE
 from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, Layout, read_job
 from npga.runtimes._party import LEVELS
@@ -168,7 +169,7 @@ def _start(
             for k in range(len(job.parties))
         }
     logs = out / "logs"
-    logs.mkdir(exist_ok=True)
+    logs.mkdir(mode=0o700, exist_ok=True)
     for k, (title, command) in enumerate(commands.items()):
         processes.append(_spawn(title, command, logs / f"{k}.txt", aloud))
 
@@ -328,7 +329,7 @@ def summarise(job: Job, out: Path, engine: str, seconds: float) -> Summary:
         bytes_sent=sums["bytes_sent"], seconds=seconds, slowest_seconds=max(row["seconds"] for row in rows),
         control_rounds=first["control_rounds"], steps_rounds=first["steps_rounds"],
     )  # fmt: skip
-    with replacing(out / "solution.npz") as file:
+    with replacing(out / "solution.npz", mode=PRIVATE) as file:
         np.savez(file, x=x, lam=lam)
     written = {key: value for key, value in vars(summary).items() if key not in ("x", "lam")}
     written |= {"job": job.name, "digest": job.digest, "engine": engine, "processes": len(rows), "x": "solution.npz"}

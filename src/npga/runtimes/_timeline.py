@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.extras import load
 from npga.pages import Section, curve_section, fact_section, provenance_section, table_section, timeline_section
+from npga.runtimes._data_files import PRIVATE
 
 if TYPE_CHECKING:
     from npga.runtimes._party import Link
@@ -76,7 +78,8 @@ class Logbook:
         self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", buffering=1)
+            private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE)
+            self._file = os.fdopen(private, "a", buffering=1)
         self._begun = self._written = self.last_round = time.perf_counter()
         self._writing, self._closed = threading.Lock(), threading.Event()
         self._before = {"rounds": 0.0, "seconds": 0.0, "waiting": 0.0}

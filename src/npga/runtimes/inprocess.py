@@ -150,7 +150,7 @@ def write_status(out: Path | None, party: Party, values: dict[str, Any]) -> None
     if out is None:
         return
     row = {"party": party.me, "agents": list(party.layout.parties[party.me]), "pid": os.getpid()} | values
-    write_text(out / f"party{party.me}.json", json.dumps(row, indent=1))
+    write_text(out / f"party{party.me}.json", json.dumps(row, indent=1), mode=PRIVATE)
 
 
 def write_outcome(out: Path | None, party: Party, outcome: Outcome) -> None:
