@@ -83,6 +83,34 @@ def test_a_killed_launch_leaves_no_orphan(tmp_path, engine):
     wait_for(lambda: not any(alive(pid) for pid in pids), 20)
 
 
+def test_a_process_that_drops_the_first_word_ends_with_the_second(tmp_path):
+    """As a library does in whose callback the exception arrives."""
+    with _lock(tmp_path):
+        deaf = start(
+            "-c",
+            f"""
+from pathlib import Path
+import time
+from npga.runtimes import inprocess
+inprocess._ORDERLY_SECONDS = 0.5
+with inprocess._heeding_signals():
+    inprocess.end_with(Path({str(tmp_path / "launch.lock")!r}))
+    print("waiting", flush=True)
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("dropped", flush=True)
+""",
+        )
+        assert "waiting" in deaf.stdout.readline()
+        time.sleep(0.5)
+        assert deaf.poll() is None
+    said, _ = deaf.communicate(timeout=20)
+    assert "dropped" in said
+    assert deaf.returncode == -signal.SIGTERM
+
+
 def alive(pid):
     """Whether a process runs; one that has ended and that nobody waited for does not."""
     try:

@@ -28,8 +28,8 @@ class Deadzone(Elementwise):
 class CompiledDeadzone(Deadzone):
     """The same with its form: max(a r, b r) with a = 0, b = w and c = 0."""
 
-    def _kernel(self, size):
-        return KernelForm(Kind.KINKED, size, a=0.0, b=self.weight)
+    def kernel(self, size):
+        return (KernelForm(Kind.KINKED, size, a=0.0, b=self.weight),)
 
 
 def problem(g):

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from npga.runtimes._faults import ExitCode, Stopped, exit_code
 from npga.runtimes._job import Job, Layout, read_job
 from npga.runtimes._party import LEVELS, LOG, Alone, Outcome, Party
 from npga.runtimes._timeline import serve_metrics
+
+_ORDERLY_SECONDS = 10.0  # to save and to say farewell, before a process whose launcher is gone is told to end again
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,11 @@ def _heeding_signals() -> Iterator[None]:
 
 
 def end_with(lock: Path) -> None:
-    """End this process in order when whoever holds the lock is gone, however it ended."""
+    """End this process in order when whoever holds the lock is gone, however it ended.
+
+    It is told again after `_ORDERLY_SECONDS`: a library in whose callback the first word arrives may drop it, and a second
+    one ends the process.
+    """
     try:
         import fcntl
     except ImportError:  # no such locks on this system
@@ -140,7 +147,9 @@ def end_with(lock: Path) -> None:
     def watch() -> None:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
+        for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_ORDERLY_SECONDS)
 
     threading.Thread(target=watch, daemon=True).start()
 
