@@ -136,8 +136,8 @@ def _heeding_signals() -> Iterator[None]:
 def end_with(lock: Path) -> None:
     """End this process in order when whoever holds the lock is gone, however it ended.
 
-    It is told again after `_ORDERLY_SECONDS`: a library in whose callback the first word arrives may drop it, and a second
-    one ends the process.
+    It is told again after `_ORDERLY_SECONDS`: a library in whose callback the first word arrives may drop it, and a
+    second one ends the process.
     """
     try:
         import fcntl
