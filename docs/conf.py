@@ -70,6 +70,7 @@ html_title = "npga"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system says
 html_sidebars = {"start": [], "choose": []}  # pages without children
 html_theme_options = {
     "navbar_align": "left",
