@@ -137,10 +137,10 @@ def test_lines_where_there_is_no_terminal(capsys, monkeypatch):
     with show_progress("digging") as tell:
         tell(0.25, "first")
         assert not capsys.readouterr().out  # nothing yet: it has just begun
-        monkeypatch.setattr("npga.solver._solve.PAUSE", 0.0)
+        monkeypatch.setattr("npga.extras.PAUSE", 0.0)
         tell(0.5, "second")
         assert capsys.readouterr().out == "digging: 50 %, second (0 s)\n"
-        monkeypatch.setattr("npga.solver._solve.PAUSE", 100.0)
+        monkeypatch.setattr("npga.extras.PAUSE", 100.0)
         tell(None, "third")
     assert capsys.readouterr().out == "digging: third (0 s)\n"
     with show_progress("silence", enabled=False) as tell:

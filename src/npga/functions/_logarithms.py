@@ -15,7 +15,7 @@ from scipy.special import expit, wrightomega, xlogy
 
 from npga.functions._base import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import Array, Parameter, Step, largest, positive, signs
+from npga.functions._parameters import Array, Parameter, Step, positive, signs
 
 # Newton needs about 20 steps in the worst case met here; what is left after 60 is bisected.
 NEWTON_STEPS = 60
@@ -45,7 +45,7 @@ class Logistic(Elementwise):
     @property
     def L(self) -> float:
         """A quarter of the largest weight: sigma(v) sigma(-v) <= 1/4."""
-        return largest(self.weight) / 4.0
+        return float(np.max(self.weight)) / 4.0
 
     def _terms(self, x: Array) -> Array:
         return self.weight * np.logaddexp(0.0, -self.labels * x)

@@ -152,16 +152,6 @@ def show(value: Any) -> str:
     return f"<{kind} {'x'.join(map(str, value.shape))}>"
 
 
-def smallest(p: Parameter) -> float:
-    """Smallest entry of a parameter."""
-    return float(np.min(p))
-
-
-def largest(p: Parameter) -> float:
-    """Largest entry of a parameter."""
-    return float(np.max(p))
-
-
 def apply(matrix: Matrix, x: Array) -> Array:
     """Multiply each point of a stack by the matrix."""
     if not sp.issparse(matrix):

@@ -17,13 +17,11 @@ from npga.functions._parameters import (
     Array,
     Parameter,
     Step,
-    largest,
     nonnegative,
     parameter,
     positive,
     require,
     signs,
-    smallest,
 )
 
 
@@ -156,12 +154,12 @@ class ElasticNet(Elementwise):
     @property
     def mu(self) -> float:
         """Smallest l2."""
-        return smallest(self.l2)
+        return float(np.min(self.l2))
 
     @property
     def L(self) -> float:
         """Largest l2 when l1 is zero, else infinite."""
-        return largest(self.l2) if self.has_grad else np.inf
+        return float(np.max(self.l2)) if self.has_grad else np.inf
 
     @property
     def has_grad(self) -> bool:
@@ -244,7 +242,7 @@ class Huber(Elementwise):
     @property
     def L(self) -> float:
         """Largest weight."""
-        return largest(self.weight)
+        return float(np.max(self.weight))
 
     def _terms(self, x: Array) -> Array:
         # With q the part of |r| up to delta: q^2/2 + delta (|r| - q), one expression for both branches.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from npga.functions._base import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import Array, Parameter, Step, largest, parameter, positive, smallest
+from npga.functions._parameters import Array, Parameter, Step, parameter, positive
 
 
 class Zero(Elementwise):
@@ -109,12 +109,12 @@ class _Square(Elementwise):
     @property
     def mu(self) -> float:
         """Smallest weight."""
-        return smallest(self.weight)
+        return float(np.min(self.weight))
 
     @property
     def L(self) -> float:
         """Largest weight."""
-        return largest(self.weight)
+        return float(np.max(self.weight))
 
     is_quadratic = True
 

@@ -72,9 +72,9 @@ class ConsensusProblem:
         """Largest smoothness constant of the phi_i."""
         return max(phi.L for phi in self.functions)
 
-    def expect(self, network: Network) -> None:
-        """Refuse a network that does not have one node for each agent."""
-        self.p1.expect(network)
+    def expect(self, network: Network, steady: bool = True) -> None:
+        """Refuse a network that does not have one node for each agent, or changes where it must not."""
+        self.p1.expect(network, steady)
 
     def objective(self, x: ArrayLike) -> float:
         """sum_i phi_i(x) + g(x) at one point."""

@@ -143,10 +143,7 @@ class Problem:
         """A natural unit of cost / x^2: l, or l_h sigma^2 where f has no curvature, or 0 where neither has one."""
         return natural_curvature(self.l, self.h.L, self.sigma)
 
-    @cached_property
-    def units(self) -> Units:
-        """What the residual is measured in."""
-        return Units(self)
+    units = cached_property(Units)
 
     @property
     def _owners(self) -> list[Agent]:

@@ -3,8 +3,8 @@
 Owns what is done between a problem and its result. May import `functions`, `networks`, `problem`, `pages` and the top
 level; it does not know what theory promises. Chapters in reading order:
 
-    solve       one call with given steps, from arguments to `Result`; progress and checkpoints on the way
-    methods     the table of methods; which implementation of NPGA runs
+    solve       one call with given steps, from arguments to a method and to `Result`; checkpoints on the way
+    methods     the table of methods
     loop        what a `Method` must offer, what is measured of it, and the loop
     stopping    `Limits`, the rules that read them, and when a run is looked at
     obstacles   why a problem has no solution: certificates from differences of iterates
@@ -22,16 +22,17 @@ level; it does not know what theory promises. Chapters in reading order:
     core/       the core itself, in C++: loops and formulas; how it is built, found and loaded
 """
 
+from npga.extras import Tell, show_progress
 from npga.solver._agent import LocalAgent, Traffic, local_agents, run_agents
 from npga.solver._loop import Iterate, Meter, Method, Run, Yardstick, run
-from npga.solver._methods import METHODS, MethodRow, MethodTable, method_for, methods
+from npga.solver._methods import METHODS, MethodRow, MethodTable, methods
 from npga.solver._obstacles import Obstacle, Watch, find_obstacle
 from npga.solver._pga import Pga
 from npga.solver._recursion import Npga, State, iterate
 from npga.solver._reference import Reference, reference
 from npga.solver._result import AgentTrace, Record, Result, Status, Trace, Work
 from npga.solver._showing import convergence_section
-from npga.solver._solve import Tell, conclude, show_progress, solve
+from npga.solver._solve import conclude, method_for, solve
 from npga.solver._stopping import Limits, Rule, Snapshot
 from npga.solver.core import core_status
 from npga.steps import Steps

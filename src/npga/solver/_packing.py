@@ -65,6 +65,8 @@ class Plan:
     """
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
+        if not network.is_steady:
+            raise UnsupportedError(f"a {network.kind} has no kernel")
         self.dtype, self.parts, self.links = problem.dtype, parts(problem), 2 * len(network.edges)
         self.calls = {name: call for (name, size), call in core().calls.items() if size == problem.dtype.itemsize}
         own, (n, p, d), dtype = self.parts, (problem.n, problem.p, problem.d), self.dtype

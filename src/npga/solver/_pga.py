@@ -24,7 +24,9 @@ from npga.errors import InputError
 from npga.networks import Network
 from npga.networks import version as find_version
 from npga.problem import Problem
+from npga.solver._compiled import CompiledNpga
 from npga.solver._loop import Iterate, Method
+from npga.solver._packing import UnsupportedError, parts
 from npga.solver._recursion import State, alpha_of
 from npga.steps import Steps
 
@@ -87,9 +89,6 @@ class CompiledPga(Pga):
     path = "compiled"
 
     def __init__(self, problem: Problem, network: Network, steps: Steps) -> None:
-        from npga.solver._compiled import CompiledNpga
-        from npga.solver._packing import UnsupportedError, parts
-
         super().__init__(problem, network, steps)
         if isinstance(steps.alpha, tuple):
             raise UnsupportedError("pga with an alpha for each agent has no kernel")

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from npga.errors import FunctionError, ProblemError
+from npga.extras import show_progress
 from npga.problem import Problem, residual
 from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._pga import coupling_norm
 from npga.solver._result import Status
-from npga.solver._solve import show_progress
 
 Array = NDArray[Any]
 

@@ -1,17 +1,15 @@
 """Solve P1 with given steps: one call, any method, one result; and what accompanies the loop on its way.
 
-`show_progress` is what everything that takes long tells its progress to, here and in rooms that build on this one;
-`Saver` keeps a run in one file, written atomically, and resumes it with the same bits.
+`method_for` chooses between the implementations of NPGA; `Saver` keeps a run in one file, written atomically, and
+resumes it with the same bits.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -20,21 +18,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npga.errors import InputError, nearest
-from npga.extras import load
+from npga.extras import Tell, show_progress
 from npga.files import replacing
 from npga.networks import Network, Version
+from npga.networks import version as find_version
 from npga.problem import ConsensusProblem, Problem
 from npga.solver._loop import Callback, Meter, Method, Run, S, Yardstick, run
-from npga.solver._methods import build
+from npga.solver._methods import ABSENT, METHODS, MethodRow
+from npga.solver._packing import UnsupportedError
+from npga.solver._recursion import Npga
 from npga.solver._result import COLUMNS, AgentTrace, Record, Result, Status, Trace
 from npga.solver._stopping import Limits, is_resolved, refuse_both, whole_number
-from npga.steps import Steps
+from npga.steps import Steps, with_fixed
 
-TRACES = ("records", "agents")
-# Told with the share that is done, or None where nobody knows, and a few words.
-Tell = Callable[[float | None, str], None]
-# Seconds between two lines where there is no terminal.
-PAUSE = 10.0
+TRACES, PATHS = ("records", "agents"), ("auto", "compiled", "vectorised")
 # Of a checkpoint.
 _FORMAT = 2
 
@@ -129,7 +126,7 @@ def solve(
     limits = limits or single
     if record_every is not None:
         whole_number("record_every", record_every, 1)
-    chosen = build(method, problem, network, version, steps, path)
+    chosen = _method(method, problem, network, version, steps, path)
     target = None if reference is None else chosen.point(reference, "reference")
     if limits.gap_tol is not None and target is None:
         raise InputError("gap_tol was given without a reference; pass reference=npga.reference(problem).x")
@@ -148,6 +145,98 @@ def solve(
     if saving:
         saving.save(ended)
     return conclude(chosen, ended)
+
+
+# ------------------------------------------------------------------ which method, and which implementation of it
+
+
+def _method(
+    method: str | Method[Any],
+    problem: Problem | ConsensusProblem,
+    network: Network,
+    version: str | Version | None,
+    steps: Steps | None,
+    path: str,
+) -> Method[Any]:
+    """The method that was asked for; what it cannot solve is refused."""
+    if steps is not None and not isinstance(steps, Steps):
+        raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps(alpha=, beta=, gamma=, theta=)")
+    if isinstance(method, Method):
+        return _given(method, problem, network, version, steps)
+    row = _row(method, problem)
+    if version is not None and row.version is None:
+        raise InputError(f"version = {version!r} arrived for the method {row.name}, which has none; leave it out")
+    if path == "compiled" and row.compiled is None:
+        raise InputError(f'path is {path!r}, but {row.name} has no kernel; use path="auto" or path="vectorised"')
+    problem.expect(network, steady=not row.unsteady)
+    why = row.refuses(problem) if row.refuses else None
+    if why is not None:
+        raise InputError(f"{row.name} cannot solve this problem: {why}; npga.methods() says what each method solves")
+    if row.version == "" and (version is None or steps is None):
+        raise InputError("a version and steps are needed here; npga.solve finds them where they are not given")
+    kind = None if row.version is None else find_version(version or row.version)
+    if steps is None:
+        if row.choose is None:
+            raise InputError(f"{row.name} needs steps; pass steps=npga.Steps(alpha=, beta=, ...)")
+        steps = row.choose(problem, network, kind)
+    elif row.name == "npga" and kind is not None:
+        steps = with_fixed(steps, kind.fixed, kind.name)
+    return _by_path(path, row, problem, network, kind, steps)
+
+
+def _row(name: Any, problem: Problem | ConsensusProblem) -> MethodRow:
+    """The row of a method; a consensus problem is solved by PUDA where nothing else is said."""
+    if name == "npga" and isinstance(problem, ConsensusProblem):
+        name = "puda"
+    if isinstance(name, str) and name.lower() in ABSENT:
+        raise InputError(f"method {name!r} is absent: {ABSENT[name.lower()]}; npga.methods() has the others")
+    row = METHODS.get(name) if isinstance(name, str) else None
+    if row is None:
+        raise InputError(f"method {name!r} is unknown; {nearest(str(name), METHODS)}")
+    if not isinstance(problem, row.problem):
+        raise InputError(f"{row.name} solves {row.solves}; a {type(problem).__name__} arrived: see npga.methods()")
+    return row
+
+
+def _given(
+    method: Method[Any], problem: Any, network: Network, version: str | Version | None, steps: Steps | None
+) -> Method[Any]:
+    """A method object as it is, if nothing else was said about it."""
+    if method.problem is not problem or method.network is not network:
+        raise InputError(f"{method.name} was made for another problem or network; expected those that it holds")
+    if version is not None or steps is not None:
+        raise InputError(
+            f"{method.name} was given as an object, which has its steps already; leave version and steps out"
+        )
+    return method
+
+
+def method_for(problem: Problem, network: Network, version: Version, steps: Steps, path: str = "auto") -> Npga:
+    """NPGA by the path that was asked for; "auto" is compiled where that is possible.
+
+    Functions of `npga.functions` except `Custom` (and except `Quadratic` and `LeastSquares` as g or h), dense and
+    sparse matrices, and versions given by polynomials are compiled.
+    """
+    made = _by_path(path, METHODS["npga"], problem, network, version, steps)
+    assert isinstance(made, Npga)
+    return made
+
+
+def _by_path(path: str, row: MethodRow, *what: Any) -> Method[Any]:
+    """The compiled form where it was asked for, or where it is possible."""
+    if path not in PATHS:
+        raise InputError(f"path is {path!r}; expected one of {', '.join(PATHS)}")
+    reason = "" if path == "vectorised" else f"{row.name} has no kernel"
+    if row.compiled is not None and path != "vectorised":
+        try:
+            return row.compiled(*what)
+        except UnsupportedError as culprit:
+            reason = str(culprit)
+        if path == "compiled":
+            raise InputError(f'path="compiled" was asked for, but {reason}; use path="auto" or path="vectorised"')
+    made = row.make(*what)
+    made.path_reason = reason
+    return made
 
 
 def _begin(method: Method[S], x0: ArrayLike | None, lam0: ArrayLike | None, earlier: Result | None) -> S:
@@ -220,68 +309,6 @@ def _watched(trace: str, problem: Problem, begun: Run[Any], callback: Callback |
         return None if callback is None else callback(record, state)
 
     return watch
-
-
-@contextmanager
-def show_progress(title: str, enabled: bool = True) -> Iterator[Tell | None]:
-    """Whom to tell about progress; None when not enabled.
-
-    Parameters
-    ----------
-    title
-        What is under way.
-    enabled
-        Whether anybody wants to know. A bar needs rich; lines, in a log, need nothing.
-    """
-    if not enabled:
-        yield None
-    elif sys.stdout.isatty():
-        with _bar(title) as tell:
-            yield tell
-    else:
-        with _lines(title) as tell:
-            yield tell
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Tell]:
-    rich = load("rich.progress", "progress", "progress=True")
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.TextColumn("{task.fields[work]}"),
-        rich.TimeElapsedColumn(),
-    )
-    with rich.Progress(*columns) as bar:
-        task = bar.add_task(title, total=None, work="")
-
-        def tell(done: float | None, words: str) -> None:
-            bar.update(task, total=None if done is None else 1.0, completed=done or 0.0, work=words)
-
-        yield tell
-
-
-@contextmanager
-def _lines(title: str) -> Iterator[Tell]:
-    """A line after each pause, and the last words at the end."""
-    begun = said = time.monotonic()
-    last: str | None = None
-
-    def say(line: str) -> None:
-        print(line, f"({time.monotonic() - begun:.0f} s)", flush=True)
-
-    def tell(done: float | None, words: str) -> None:
-        nonlocal said, last
-        last = f"{title}: {words}" if done is None else f"{title}: {100 * done:.0f} %, {words}"
-        if time.monotonic() - said >= PAUSE:
-            say(last)
-            said, last = time.monotonic(), None
-
-    try:
-        yield tell
-    finally:
-        if last is not None:
-            say(last)
 
 
 def run_observer(tell: Tell, limits: Limits) -> Callable[[Run[Any]], None]:

@@ -144,6 +144,8 @@ def _entry(item: str | Version | Entry) -> Entry:
     if isinstance(item, Version):
         extra = "" if item.chebyshev == 1 else f", {item.chebyshev} rounds"
         return Entry(f"{item.name}{extra}", version=item)
+    if item == "npga":
+        return Entry(item)
     if item in METHODS:
         row = METHODS[item]
         return Entry(item, item, None if row.version is None else find_version(row.version))
@@ -292,7 +294,7 @@ class _Case:
         if entry.method == "pga":  # NPGA of a lone agent that knows everything
             found = tune(self.p1.gathered, Network.from_W(np.ones((1, 1))), "extra", **within)
             return replace(entry, steps=replace(found.steps, gamma=Steps.gamma))
-        why = row.refuses(self.problem)
+        why = row.refuses(self.problem) if row.refuses else None
         if why is not None:
             raise InputError(f"{row.name} cannot solve this problem: {why}")
         first = None if row.choose is None else row.choose(self.problem, self.network, entry.version)
