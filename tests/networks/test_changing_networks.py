@@ -10,7 +10,7 @@ import pytest
 import npga
 from helpers.families import VERSIONS, random_problem, tame_steps
 from npga.errors import InputError, NetworkError
-from npga.networks import Compressor
+from npga.networks import ChangingNetwork, Compressor
 from npga.solver import local_agents, method_for, run_agents
 
 N = 8
@@ -188,15 +188,31 @@ def test_a_resumed_run_has_the_same_bits(tmp_path):
         assert whole.messages == again.messages
 
 
-@pytest.mark.parametrize("lossy", [RING.lossy(0.3, seed=4), RING.lossy(0.3, burst=5.0, seed=4)])
-@pytest.mark.parametrize("name", ["nids", "npga-ii", "extra", "diging", "atc-tracking"])
-def test_single_agents_lose_the_same_messages(name, lossy):
-    steps = tame_steps(PROBLEM, gamma=0.3)
-    agents = local_agents(PROBLEM, lossy, npga.version(name), steps)
-    traffic = run_agents(agents, lossy, 40)
-    whole = npga.solve(PROBLEM, lossy, name, steps, max_iters=40, tol=None)
+@pytest.mark.parametrize(
+    "label", ["matchings", "random graphs", "function", "ring and star", "independent losses", "bursts"]
+)
+@pytest.mark.parametrize("name", ["nids", "npga-ii", "extra", "dlm", "diging", "atc-tracking"])
+def test_single_agents_hear_the_same_messages(name, label):
+    steps, network = tame_steps(PROBLEM, gamma=0.3), UNSTEADY[label]
+    agents = local_agents(PROBLEM, network, version(name), steps)
+    traffic = run_agents(agents, network, 40)
+    whole = npga.solve(PROBLEM, network, version(name), steps, max_iters=40, tol=None)
     np.testing.assert_array_equal(np.concatenate([agent.x for agent in agents]), whole.x)
-    assert (traffic.rounds, traffic.messages) == (whole.rounds, whole.messages)
+    assert (traffic.rounds, traffic.messages, traffic.floats_sent) == (whole.rounds, whole.messages, whole.floats_sent)
+
+
+def test_a_sequence_is_written_as_a_table_of_weights():
+    for label in ("matchings", "random graphs", "ring and star"):
+        network = UNSTEADY[label]
+        assert (
+            ChangingNetwork.from_weights(N, network.edges[::-1, ::-1], [row[::-1] for row in network.table]) == network
+        )
+    with pytest.raises(NetworkError, match="function arrived"):
+        _ = UNSTEADY["function"].table
+    with pytest.raises(NetworkError, match=r"eigenvalues from -1\.4 to 0\.6"):
+        ChangingNetwork.from_weights(N, RING.edges, [np.full(N, 0.6)])
+    with pytest.raises(NetworkError, match="not connected"):
+        ChangingNetwork.from_weights(N, EVEN, [np.full(len(EVEN), 0.3)])
 
 
 def test_failures_have_the_share_and_the_length_that_were_asked_for():
@@ -253,8 +269,17 @@ def test_what_has_no_meaning_is_refused():
         ):
             with pytest.raises(InputError, match=network.kind):
                 call(network)
-    with pytest.raises(NetworkError, match="spectrum of one network"):
-        npga.solve(PROBLEM, MATCHINGS, npga.version("nids", chebyshev=2), steps)
+    mine = npga.Version.from_matrices("mine", np.eye(N) - RING.W.toarray())
+    for chosen, why in (
+        (npga.version("nids", chebyshev=2), "spectrum of one network"),
+        (mine, "matrices of one network"),
+    ):
+        with pytest.raises(NetworkError, match=why):
+            npga.solve(PROBLEM, MATCHINGS, chosen, steps)
+        with pytest.raises(NetworkError, match=why):
+            local_agents(PROBLEM, MATCHINGS, chosen, steps)
+    with pytest.raises(InputError, match="compressed messages"):
+        local_agents(PROBLEM, UNSTEADY["bits"], npga.version("nids"), steps)
     with pytest.raises(NetworkError, match="not connected"):
         npga.Network.sequence([EVEN], N)
     with pytest.raises(NetworkError, match="window"):

@@ -90,6 +90,19 @@ def test_parties_that_only_dial(tmp_path):
     np.testing.assert_array_equal(done.x, solution(problem, star, version, steps, 25)[0])
 
 
+def test_a_network_that_changes(tmp_path):
+    """Parties exchange along all links, use those of the iteration, and find out by themselves when they are done."""
+    problem, network, version, _ = instance(5, 4, "extra")
+    halves = npga.Network.sequence([network.edges[::2].tolist(), network.edges[1::2].tolist()], 5)
+    steps = npga.Steps(0.5 / problem.l, problem.l / problem.sigma**2, 0.8)
+    options = {"max_iters": 20_000, "tol": 1e-8, "addresses": free_addresses(5)}
+    done = launch(write_job(tmp_path, problem, halves, version, steps, **options), "grpc", tmp_path / "out")
+    assert done.converged
+    np.testing.assert_array_equal(done.x, solution(problem, halves, version, steps, done.iterations)[0])
+    star = npga.reference(problem).x
+    assert np.linalg.norm(done.x - star) < 1e-5 * np.linalg.norm(star)
+
+
 def test_keys_are_private_and_neighbours_without_an_address_are_refused(tmp_path):
     path, *_ = make_job(tmp_path, 3, keys=True, addresses=[None, None, None], max_iters=5)
     job = read_job(path)

@@ -383,11 +383,13 @@ def test_a_thousand_agents_on_a_few_processes_are_split_evenly(count):
             assert len(border.ours) <= 2
 
 
-def test_links_that_fail_and_chebyshev_polynomials_run_in_a_job(tmp_path):
+def test_links_that_change_or_fail_and_chebyshev_polynomials_run_in_a_job(tmp_path):
     problem, network, _, steps = instance(version="nids")
-    lossy = network.lossy(0.3, burst=4.0, seed=5)
-    deep = npga.version("nids", chebyshev=3)
-    for k, (place, version) in enumerate([(lossy, npga.version("nids")), (network, deep), (lossy, deep)]):
+    lossy, halves = network.lossy(0.3, burst=4.0, seed=5), [network.edges[::2].tolist(), network.edges[1::2].tolist()]
+    changing = npga.Network.sequence([*halves, network], network.n)
+    plain, deep = npga.version("nids"), npga.version("nids", chebyshev=3)
+    places = [(lossy, plain), (network, deep), (lossy, deep), (changing, plain), (changing, npga.version("extra"))]
+    for k, (place, version) in enumerate(places):
         path = write_job(tmp_path / str(k), problem, place, version, steps, max_iters=30)
         job = read_job(path)
         assert (job.network, job.version) == (place, version)
@@ -396,6 +398,13 @@ def test_links_that_fail_and_chebyshev_polynomials_run_in_a_job(tmp_path):
         np.testing.assert_array_equal(done.x, x)
         np.testing.assert_array_equal(done.lam, lam)
         assert done.rounds == traffic.rounds
-    assert len({read_job(tmp_path / str(k) / "job.toml").digest for k in range(3)}) == 3
-    with pytest.raises(InputError, match="network that changes"):
-        write_job(tmp_path, problem, npga.Network.sequence([network]), "nids", steps)
+    assert len({read_job(tmp_path / str(k) / "job.toml").digest for k in range(len(places))}) == len(places)
+    with pytest.raises(InputError, match="expected a list, which can be written down"):
+        write_job(tmp_path, problem, npga.Network.sequence(lambda _: network, network.n, window=1), "nids", steps)
+    for place in (changing, network.compressed("bits", 6)):
+        with pytest.raises(InputError, match=place.kind):
+            write_job(tmp_path, problem, place, "nids", steps if place is not changing else None)
+    text = (tmp_path / "3" / "job.toml").read_text()
+    (tmp_path / "3" / "job.toml").write_text(text.replace("weights = [[", "weights = [[0.1, "))
+    with pytest.raises(InputError, match=r"weights for \d+ edges"):
+        read_job(tmp_path / "3" / "job.toml")

@@ -22,7 +22,7 @@ from npga.networks._changing_networks import (
 from npga.networks._exchange import Chebyshev, Gossip, MatrixSchedule, PolynomialSchedule, Schedule, drive
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
-from npga.networks._version import KernelPolynomials, Look, Matrices, Spectra, Version
+from npga.networks._version import KernelPolynomials, Look, Matrices, Rows, Spectra, Version
 from npga.networks._version_table import Listing, VersionRow, VersionTable, version, version_rows, versions
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "MatrixVersion",
     "Network",
     "PolynomialSchedule",
+    "Rows",
     "Schedule",
     "Spectra",
     "UnsteadyNetwork",

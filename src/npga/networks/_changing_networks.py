@@ -43,7 +43,7 @@ import numpy.typing as npt
 from npga.errors import NetworkError, nearest
 from npga.networks import _graphs as graphs
 from npga.networks._exchange import Gossip, Schedule
-from npga.networks._mixing import named_weights
+from npga.networks._mixing import TOLERANCE, extremes, named_weights, weighted_laplacian
 from npga.networks._network import Network, is_positive
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Rule = Callable[[int], Any]
 KINDS = ("top-k", "random-k", "bits")
@@ -69,9 +70,9 @@ class UnsteadyNetwork(Network):
         network._fill(Network.__getstate__(self))
         return network
 
-    @abstractmethod
     def gossip(self, version: Version, schedule: Schedule) -> Gossip:
         """What answers the requests of a schedule on this network."""
+        return UnsteadyGossip(self, version, schedule)
 
     def sent(self, iterations: int, rounds: int, schedule: Schedule) -> int:  # noqa: ARG002
         """Messages that were sent in the first iterations."""
@@ -106,13 +107,13 @@ class UnsteadyNetwork(Network):
 class UnsteadyGossip(Gossip):
     """Answers with the links and weights of the moment."""
 
-    def __init__(self, network: ChangingNetwork | LossyNetwork, version: Version, schedule: Schedule) -> None:
+    def __init__(self, network: UnsteadyNetwork, version: Version, schedule: Schedule) -> None:
         super().__init__(network, version, schedule)
-        self._unsteady, self._version = network, version
+        self._version = version
 
     def differences(self, u: Array, op: str) -> Array:
         """K_op u of this iteration and round."""
-        network, up = self._unsteady.links(self.iteration, self.rounds - 1)
+        network, up = self._network.links(self.iteration, self.rounds - 1)
         weights = self._version.edge_weights(network, op)
         return network.differences(u, weights if up is None else np.where(up, weights, 0.0))
 
@@ -127,6 +128,7 @@ class ChangingNetwork(UnsteadyNetwork):
     """
 
     _stored = ("_rule", "window")
+    changes = True
     _rule: Sequence[Network] | Rule
     window: int
 
@@ -149,16 +151,32 @@ class ChangingNetwork(UnsteadyNetwork):
         network._average()
         return network
 
+    @classmethod
+    def from_weights(cls, n: int, edges: Any, table: Sequence[Sequence[float]]) -> ChangingNetwork:
+        """The network of links and, graph by graph, their weights; 0 is a link that is missing."""
+        pairs, members = np.sort(np.asarray(edges, dtype=np.int64).reshape(-1, 2), axis=1), []
+        for weights in np.asarray(table, dtype=np.float64).reshape(-1, len(pairs)):
+            there = (weights != 0.0) & (pairs[:, 0] < pairs[:, 1])
+            topology = graphs.checked_topology(n, pairs[there], connected=False)
+            own = weights[there][np.unique(pairs[there] @ [n, 1], return_index=True)[1]]
+            low, high = extremes(weighted_laplacian(n, topology.edges, own))
+            if low < -TOLERANCE or high >= 2.0 - TOLERANCE:
+                raise NetworkError(f"a W has eigenvalues from {1 - high:.6g} to {1 - low:.6g}; expected (-1, 1]")
+            members.append(_loose(topology, "custom", own))
+        return cls.of(members, n, "custom", 1.0, 0)
+
+    @property
+    def table(self) -> list[list[float]]:
+        """Weights of its links in each graph of the list that is repeated, as `from_weights` takes them."""
+        if callable(self._rule):
+            raise NetworkError("a sequence made by a function arrived; expected a list, which can be written down")
+        return [row.tolist() for row in _table(self.edges, self._rule)]
+
     def _average(self) -> None:
         """Fill in the average of a window, which must be connected."""
         seen = [self.at(k) for k in range(self.window)]
-        n = seen[0].n
-        edges = graphs.checked_topology(n, np.concatenate([one.edges for one in seen])).edges
-        place = {pair: k for k, pair in enumerate(map(tuple, edges.tolist()))}
-        weights = np.zeros(len(edges))
-        for one in seen:
-            for pair, weight in zip(one.edges.tolist(), one.weights.tolist(), strict=True):
-                weights[place[tuple(pair)]] += weight / len(seen)
+        edges = graphs.checked_topology(seen[0].n, np.concatenate([one.edges for one in seen])).edges
+        weights = (_table(edges, seen) / len(seen)).sum(axis=0)
         self._fill(seen[0].__getstate__() | {"edges": edges, "weights": weights, "mixing": "custom", "tau": None})
 
     def at(self, iteration: int) -> Network:
@@ -170,17 +188,6 @@ class ChangingNetwork(UnsteadyNetwork):
     def links(self, iteration: int, number: int) -> tuple[Network, None]:  # noqa: ARG002
         """The network of an iteration; all of its links are up."""
         return self.at(iteration), None
-
-    def gossip(self, version: Version, schedule: Schedule) -> Gossip:
-        """What answers the requests of a schedule on this network."""
-        if version.chebyshev > 1:
-            raise NetworkError(
-                f"version {version.name!r} has chebyshev={version.chebyshev}, which needs the spectrum of one network, "
-                "and this one changes; use chebyshev=1"
-            )
-        if len(schedule.ops) > 1:
-            raise NetworkError(f"version {version.name!r} is given by matrices of one network, and this one changes")
-        return UnsteadyGossip(self, version, schedule)
 
     def sent(self, iterations: int, rounds: int, schedule: Schedule) -> int:  # noqa: ARG002
         """Messages that were sent in the first iterations, two for each link of the iteration and each round."""
@@ -198,18 +205,30 @@ class ChangingNetwork(UnsteadyNetwork):
 
 def read_links(item: Any, n: int | None, mixing: str, c: float) -> Network:
     """A member of a sequence: a `Network`, or a graph that need not be connected, with weights by name."""
-    if isinstance(item, Network):
-        network = item
-    else:
+    network: Network = item
+    if not isinstance(item, Network):
         topology = graphs.read_graph(item, n, connected=False)
         if not is_positive(c):
             raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
-        weights = named_weights(mixing, topology, c)
-        network = Network.__new__(Network)
-        fields = {"n": topology.n, "labels": topology.labels, "mixing": mixing, "tau": None, "is_lazy": False}
-        network._fill(fields | {"seed": None, "name": None, "edges": topology.edges, "weights": weights})
+        network = _loose(topology, mixing, named_weights(mixing, topology, c))
     if not network.is_steady or (n is not None and network.n != n):
         raise NetworkError(f"{network!r} arrived in a sequence; expected steady networks of {n or network.n} agents")
+    return network
+
+
+def _table(edges: IntArray, members: Sequence[Network]) -> FloatArray:
+    """Weights of these links in each network, 0 where it has none."""
+    table = np.zeros((len(members), len(edges)))
+    for row, one in zip(table, members, strict=True):
+        row[np.searchsorted(edges @ [one.n, 1], one.edges @ [one.n, 1])] = one.weights
+    return table
+
+
+def _loose(topology: graphs.Topology, mixing: str, weights: FloatArray) -> Network:
+    """A network that need not be connected."""
+    network = Network.__new__(Network)
+    own = {"mixing": mixing, "tau": None, "is_lazy": False, "seed": None, "name": None}
+    network._fill(topology._asdict() | own | {"weights": weights})
     return network
 
 
@@ -267,10 +286,6 @@ class LossyNetwork(UnsteadyNetwork):
     def links(self, iteration: int, number: int) -> tuple[Network, BoolArray]:  # noqa: ARG002
         """The network, and its links that are up in a round."""
         return self, self.up(number)
-
-    def gossip(self, version: Version, schedule: Schedule) -> Gossip:
-        """What answers the requests of a schedule on this network."""
-        return UnsteadyGossip(self, version, schedule)
 
     @property
     def _own(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from npga.errors import VersionError
+from npga.errors import NetworkError, VersionError
 from npga.networks._exchange import MatrixSchedule
 from npga.networks._mixing import (
     TOLERANCE,
@@ -21,7 +21,6 @@ from npga.networks._network import Network
 from npga.networks._version import KernelPolynomials, Matrices, Spectra, Version
 
 FloatArray = npt.NDArray[np.float64]
-_OPS = ("B2", "C", "D")
 
 
 class MatrixVersion(Version):
@@ -30,6 +29,8 @@ class MatrixVersion(Version):
     Made by `Version.from_matrices`; `B2`, `C` and `D` are SciPy CSR arrays. The rows of B^2, C and I - D sum
     to zero, so each is an edge-difference operator, determined by one number per link; only those are used.
     """
+
+    _ops = ("B2", "C", "D")
 
     @classmethod
     def read(cls, name: str, B2: Any, C: Any = None, D: Any = None) -> MatrixVersion:
@@ -99,7 +100,7 @@ class MatrixVersion(Version):
     def formula(self) -> dict[str, str]:
         """B^2, C and D as text."""
         plain = {"B2": "0", "C": "0", "D": "I"}
-        return {key: f"{key} (given)" if self._has(key) else plain[key] for key in _OPS}
+        return {key: f"{key} (given)" if self._has(key) else plain[key] for key in self._ops}
 
     def kernel_polynomials(self, beta: float | None = None) -> KernelPolynomials:  # noqa: ARG002
         """Explicit matrices have none."""
@@ -107,13 +108,15 @@ class MatrixVersion(Version):
 
     def schedule(self, beta: float | None = None, network: Network | None = None) -> MatrixSchedule:  # noqa: ARG002
         """Messages of one iteration; `beta` plays no part, and of the network only whether its links change."""
+        if network is not None and network.changes:
+            raise NetworkError(f"version {self.name!r} is given by matrices of one network, and this one changes")
         keeps_z = network is not None and not network.has_fixed_links
         return MatrixSchedule(has_C=self._has("C"), has_D=self._has("D"), ratio=self._ratio, keeps_z=keeps_z)
 
     def edge_weights(self, network: Network, op: str = "B2") -> FloatArray:
         """Weights m_ij, one per link, of the operator `op`: -B2_ij, -C_ij, and D_ij for I - D."""
-        if op not in _OPS:
-            raise VersionError(f"op={op!r} arrived; expected one of {', '.join(_OPS)}")
+        if op not in self._ops:
+            raise VersionError(f"op={op!r} arrived; expected one of {', '.join(self._ops)}")
         matrix = self._matrix(op)
         if matrix.shape[0] != network.n:
             raise VersionError(
@@ -125,7 +128,7 @@ class MatrixVersion(Version):
 
     def matrices(self, network: Network, beta: float | None = None) -> Matrices:  # noqa: ARG002
         """B^2, C and D as the iteration uses them on this network; `beta` plays no part."""
-        K = {op: weighted_laplacian(network.n, network.edges, self.edge_weights(network, op)) for op in _OPS}
+        K = {op: weighted_laplacian(network.n, network.edges, self.edge_weights(network, op)) for op in self._ops}
         D = sparse.csr_array(sparse.eye_array(network.n, format="csr") - K["D"])
         for matrix in (K["B2"], K["C"], D):
             matrix.eliminate_zeros()
@@ -139,7 +142,7 @@ class MatrixVersion(Version):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MatrixVersion):
             return NotImplemented
-        same = (abs(self._matrix(op) - other._matrix(op)).nnz == 0 for op in _OPS)
+        same = (abs(self._matrix(op) - other._matrix(op)).nnz == 0 for op in self._ops)
         shapes = self._matrix("B2").shape == other._matrix("B2").shape
         return self.name == other.name and shapes and all(same)
 

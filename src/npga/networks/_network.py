@@ -77,7 +77,7 @@ class Network:
            [0.   , 0.333, 0.667]])
     """
 
-    is_steady, has_fixed_links, kind = True, True, "network"
+    is_steady, has_fixed_links, changes, kind = True, True, False, "network"
     n: int
     edges: IntArray
     weights: FloatArray
@@ -111,14 +111,12 @@ class Network:
         if named and not is_positive(c):
             raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
         weights = on_links.named_weights(mixing, topology, c) if named else on_links.matrix_weights(mixing, topology)
-        fields: dict[str, Any] = {"n": topology.n, "labels": topology.labels, "seed": seed, "name": name}
-        fields["mixing"] = mixing if named else "custom"
-        fields["tau"] = on_links.laplacian_tau(topology, c) if named and mixing == "laplacian" else None
-        self._fill(fields | {"edges": topology.edges, "weights": weights, "is_lazy": False})
+        tau = on_links.laplacian_tau(topology, c) if named and mixing == "laplacian" else None
+        own = {"mixing": mixing if named else "custom", "tau": tau, "is_lazy": False, "seed": seed, "name": name}
+        self._fill(topology._asdict() | own | {"weights": weights})
 
     def _fill(self, fields: dict[str, Any]) -> None:
-        for array in (fields["edges"], fields["weights"]):
-            array.flags.writeable = False
+        fields["edges"].flags.writeable = fields["weights"].flags.writeable = False
         self.__dict__.update(fields)
 
     @classmethod
@@ -161,8 +159,7 @@ class Network:
     @classmethod
     def grid(cls, rows: int, cols: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
         """Agents on a rectangle, row by row."""
-        edges = graphs.grid_edges(rows, cols)
-        return cls._drawn(rows * cols, edges, mixing, c)
+        return cls._drawn(rows * cols, graphs.grid_edges(rows, cols), mixing, c)
 
     @classmethod
     def star(cls, n: int, mixing: str | Array = "laplacian", *, c: float = 1.0) -> Network:
@@ -236,6 +233,10 @@ class Network:
     def nominal(self) -> Network:
         """Itself; for a network that changes, the steady one that stands for it where steps are chosen."""
         return self
+
+    def links(self, iteration: int, number: int) -> tuple[Network, Array | None]:  # noqa: ARG002
+        """The network of an iteration, and which of its links are up in a round (None: all), both counted from 0."""
+        return self, None
 
     @cached_property
     def W(self) -> Any:
@@ -378,8 +379,7 @@ class Network:
     def __getstate__(self) -> dict[str, Any]:
         return {field: self.__dict__[field] for field in _STORED}  # what was derived is derived again
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._fill(state)
+    __setstate__ = _fill
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Network is immutable: cannot set {name!r}; build another one")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from npga.errors import VersionError
+from npga.errors import NetworkError, VersionError
 from npga.networks._exchange import Chebyshev, ChebyshevSchedule, PolynomialSchedule, Schedule
 from npga.networks._mixing import weighted_laplacian
 from npga.networks._network import Network, is_positive
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 Coefficients = tuple[float, ...]
+Rows = Mapping[str, Mapping[int, float]]
 _STEPS = ("alpha", "beta", "gamma", "theta")
 _ROUNDING = Fraction(1, 10**12)  # a sum of typed decimals this close to 0 or 1 means 0 or 1
 
@@ -136,6 +137,7 @@ class Version:
     tunes_c: bool = field(default=False, compare=False)
     chebyshev: int = 1
     look: Look = field(default=Look(""), compare=False)
+    _ops: ClassVar[tuple[str, ...]] = ("gossip",)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -266,6 +268,11 @@ class Version:
             return messages
         if network is None:
             raise VersionError(f"version {self.name!r} has chebyshev={self.chebyshev}; pass the network it runs on")
+        if network.changes:
+            raise NetworkError(
+                f"version {self.name!r} has chebyshev={self.chebyshev}, which needs the spectrum of one network, and "
+                "this one changes; use chebyshev=1"
+            )
         return ChebyshevSchedule(messages, self.polynomial(network))
 
     def edge_weights(self, network: Network, op: str = "gossip") -> FloatArray:
@@ -273,6 +280,17 @@ class Version:
         if op != "gossip":
             raise VersionError(f"op={op!r} arrived; the messages of a polynomial version are all 'gossip'")
         return network.weights if self.basis == "W" else np.ones(len(network.edges))
+
+    def row(self, network: Network, i: int) -> Rows | Callable[[int], Rows]:
+        """Agent i's weights {op: {neighbour: weight}}; on a network that changes, a function of the iteration."""
+        if network.changes:
+            return lambda iteration: self._row(network.links(iteration, 0)[0], i)
+        return self._row(network, i)
+
+    def _row(self, network: Network, i: int) -> Rows:
+        mine = np.flatnonzero((network.edges == i).any(axis=1))
+        others = (network.edges[mine].sum(axis=1) - i).tolist()
+        return {op: dict(zip(others, self.edge_weights(network, op)[mine].tolist(), strict=True)) for op in self._ops}
 
     def matrices(self, network: Network, beta: float | None = None) -> Matrices:
         """B^2, C and D on this network, as sparse n x n matrices."""

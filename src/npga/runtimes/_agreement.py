@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.functions import Function
-from npga.networks import LossyNetwork, Schedule, drive
+from npga.networks import Schedule, drive
 from npga.problem import FORCES, Agent, Problem
 from npga.runtimes._faults import BadMessage, Diverged, Peer
 from npga.runtimes._job import Job
@@ -208,7 +208,7 @@ class Witness:
 def witness(job: Job, i: int) -> Witness | None:
     """What agent i can recompute of its neighbours; None where that is nothing."""
     schedule, network = job.schedule, job.network
-    if isinstance(network, LossyNetwork) or (schedule.rounds, schedule.kept_size, schedule.ops) != (1, 1, ("gossip",)):
+    if not network.is_steady or (schedule.rounds, schedule.kept_size, schedule.ops) != (1, 1, ("gossip",)):
         return None
     heard = {i, *network.neighbors(i).tolist()}
     rows = {j: job.weights(j)["gossip"] for j in heard - {i} if heard.issuperset(network.neighbors(j).tolist())}

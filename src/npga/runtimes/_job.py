@@ -18,7 +18,7 @@ import numpy as np
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import LossyNetwork, Network, Schedule, Version
+from npga.networks import Network, Schedule, Version
 from npga.networks import version as find_version
 from npga.runtimes._data_files import call_entry, function_arrays, is_entry, load_function, read_arrays, read_function
 from npga.runtimes._faults import Peer
@@ -197,7 +197,7 @@ class Job:
             "polynomials": None if self._ops != ("gossip",) else list(plain.kernel_polynomials(self._beta)),
             "steps": ("certified" if self.certified else "found") if self.steps is None else asdict(self.steps),
         }
-        if isinstance(self.network, LossyNetwork):
+        if not self.network.is_steady:
             shared["fate"] = self.network.fingerprint()
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
         digest.update(_fingerprint(self.h, self.p))
@@ -212,16 +212,9 @@ class Job:
         """The version's plan of exchanges."""
         return self.version.schedule(self._beta, self.network)
 
-    def weights(self, i: int) -> dict[str, dict[int, float]]:
-        """Agent i's row of every operator of the version: {operator: {neighbour: weight}}."""
-        rows: dict[str, dict[int, float]] = {op: {} for op in self._ops}
-        for op, row in rows.items():
-            for (a, b), weight in zip(
-                self.network.edges.tolist(), self.version.edge_weights(self.network, op), strict=True
-            ):
-                if i in (a, b):
-                    row[b if a == i else a] = float(weight)
-        return rows
+    def weights(self, i: int) -> Any:
+        """Agent i's row of every operator of the version, as `LocalAgent` takes it."""
+        return self.version.row(self.network, i)
 
     @property
     def _beta(self) -> float:

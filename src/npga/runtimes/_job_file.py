@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from npga.errors import InputError, nearest
 from npga.files import write_text
-from npga.networks import LossyNetwork, Network, Version
+from npga.networks import ChangingNetwork, CompressedNetwork, LossyNetwork, Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
 from npga.runtimes._data_files import read_toml, save_agent, save_function
@@ -88,11 +88,11 @@ class ProblemTable(_Table):
 
 
 class NetworkTable(_Table):
-    """[network]: links, how they mix, and for rehearsals how they fail."""
+    """[network]: links, how they mix, and for rehearsals how they change or fail."""
 
     edges: list[Annotated[list[Number], Field(min_length=2, max_length=2)]]
     n: Annotated[int, Field(ge=1, le=_MOST_AGENTS)] | None = None
-    weights: list[Finite] | None = None
+    weights: list[Finite] | list[list[Finite]] | None = None
     mixing: Literal["laplacian", "metropolis", "best-constant", "fastest"] = "laplacian"
     lazy: bool = False
     drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
@@ -109,13 +109,18 @@ class NetworkTable(_Table):
         if self.weights is None:
             network = Network.from_edges(edges, n, mixing=self.mixing)
             return network.lazy() if self.lazy else network
-        if len(self.weights) != len(edges):
-            raise InputError(f"{len(self.weights)} weights for {len(edges)} edges; expected one each")
+        given: list[Any] = self.weights
+        table = given if given and isinstance(given[0], list) else [given]
+        for weights in table:
+            if len(weights) != len(edges):
+                raise InputError(f"{len(weights)} weights for {len(edges)} edges; expected one each")
         size = n if n is not None else max((max(edge) for edge in edges), default=0) + 1
         if any(max(edge) >= size for edge in edges):
             raise InputError(f"edges name the agent {max(max(edge) for edge in edges)} and n is {size}; expected less")
+        if table is given:  # one list for each graph of a sequence
+            return ChangingNetwork.from_weights(size, edges, table)
         W = np.zeros((size, size))
-        for (i, j), weight in zip(edges, self.weights, strict=True):
+        for (i, j), weight in zip(edges, table[0], strict=True):
             W[i, j] = W[j, i] = weight
         W[np.diag_indices(size)] = 1.0 - W.sum(axis=1)
         return Network.from_edges(edges, size, mixing=W)
@@ -313,9 +318,8 @@ def write_job(
     steps = getattr(steps, "steps", steps)
     if steps is not None and steps != "certified" and not isinstance(steps, Steps):
         raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, the result of npga.tune, or nothing")
-    lossy = isinstance(network, LossyNetwork) and isinstance(steps, Steps)
-    problem.expect(network, steady=not lossy)
-    failing = {"drop": "drop", "burst": "burst", "seed": "loss_seed"} if lossy else {}
+    problem.expect(network, steady=isinstance(network, CompressedNetwork) or not isinstance(steps, Steps))
+    failing = {"drop": "drop", "burst": "burst", "seed": "loss_seed"} if isinstance(network, LossyNetwork) else {}
     if isinstance(steps, Steps):
         if version is None:
             raise InputError("steps were given without a version; steps belong to one: pass version as well")
@@ -340,7 +344,8 @@ def write_job(
         "p": problem.p, "dtype": problem.dtype.name, "h": "shared/h.npz", "agents": "private/agent{agent}.npz",
     })  # fmt: skip
     lines += _section("network", {
-        "n": network.n, "edges": network.edges.tolist(), "weights": network.weights.tolist(),
+        "n": network.n, "edges": network.edges.tolist(),
+        "weights": network.table if isinstance(network, ChangingNetwork) else network.weights.tolist(),
         **{key: getattr(network, own) for key, own in failing.items()},
     })  # fmt: skip
     lines += _section("version", _version_table(chosen)) + table
@@ -361,7 +366,7 @@ def version_without_steps(network: Network, asked: str | Version) -> Version:
     """
     version = find_version(asked)
     if version.chebyshev > 1 or not network.is_steady:
-        raise InputError("chebyshev and drop need [steps], because those found without are for plain, steady networks")
+        raise InputError("chebyshev and links that change or drop need [steps]: those found are for plain networks")
     tied = tied_version(network, version)
     if tied is None:
         raise InputError(f"{version.name} needs [steps]; without them expected nids or exact-diffusion")

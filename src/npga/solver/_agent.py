@@ -7,7 +7,7 @@ passes in or out, so the same object runs in one process, over MPI and over a ne
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from npga.errors import InputError
 from npga.functions import Function
-from npga.networks import LossyNetwork, Network, Schedule, Version, drive
+from npga.networks import CompressedNetwork, Network, Rows, Schedule, Version, drive
 from npga.problem import Agent, Problem
 from npga.solver._recursion import State, iterate, memory, primal, start
 from npga.steps import Steps
@@ -58,7 +58,7 @@ class LocalAgent:
         The public coupling function and the number of agents.
     weights
         For each operator of the version, the weights {neighbour: w_ij} of its own edges; "gossip" alone unless
-        the version was given by explicit matrices.
+        the version was given by explicit matrices. On a network that changes, a function of the iteration.
     schedule
         The version's plan of exchanges.
     steps
@@ -72,7 +72,7 @@ class LocalAgent:
         agent: Agent,
         h: Function,
         n: int,
-        weights: Mapping[str, Mapping[int, float]],
+        weights: Rows | Callable[[int], Rows],
         schedule: Schedule,
         steps: Steps,
         x0: Array | None = None,
@@ -81,7 +81,8 @@ class LocalAgent:
         p, d = agent.A.shape
         dtype = agent.A.dtype
         self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)
-        self._weights = {op: sorted(row.items()) for op, row in weights.items()}
+        self._rows = weights
+        self._weights = _ascending(weights(0) if callable(weights) else weights)
         self._ahead: tuple[State, tuple[Array, Array]] | None = None
         self._schedule, self.steps = schedule, steps
         x = np.zeros(d, dtype) if x0 is None else x0
@@ -136,6 +137,8 @@ class LocalAgent:
         """Yield (round, vector) for the neighbours, receive {neighbour: vector}; for ever if no number is given."""
         done = 0
         while iterations is None or done < iterations:
+            if callable(self._rows):
+                self._weights = _ascending(self._rows(self.state.iteration))
             step = iterate(self._own, self.steps, self._schedule, self.state, self.compute)
             number, sent, inbox = self.state.rounds, self.lam, {}
             try:
@@ -171,25 +174,21 @@ def local_agents(
     x0: ArrayLike | None = None,
     lam0: ArrayLike | None = None,
 ) -> list[LocalAgent]:
-    """All agents of a problem, each with its own part only; of networks that change, links that fail are known here."""
-    problem.expect(network, steady=not isinstance(network, LossyNetwork))
+    """All agents of a problem, each with its own part only; messages are not compressed here."""
+    problem.expect(network, steady=isinstance(network, CompressedNetwork))
     schedule = version.schedule(steps.beta, network)
-    rows = _rows(network, version, schedule.ops)
     blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
     duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
     own = [replace(steps, alpha=alpha) for alpha in steps.per_agent(problem.n)]
+    rows = [version.row(network, i) for i in range(problem.n)]
     return [
         LocalAgent(agent, problem.h, problem.n, rows[i], schedule, own[i], blocks[i], duals[i])
         for i, agent in enumerate(problem.agents)
     ]
 
 
-def _rows(network: Network, version: Version, operators: Sequence[str]) -> list[dict[str, dict[int, float]]]:
-    rows: list[dict[str, dict[int, float]]] = [{op: {} for op in operators} for _ in range(network.n)]
-    for op in operators:
-        for (i, j), weight in zip(network.edges.tolist(), version.edge_weights(network, op), strict=True):
-            rows[i][op][j] = rows[j][op][i] = float(weight)
-    return rows
+def _ascending(rows: Rows) -> dict[str, list[tuple[int, float]]]:
+    return {op: sorted(row.items()) for op, row in rows.items()}
 
 
 @dataclass
@@ -207,21 +206,20 @@ def run_agents(agents: Sequence[LocalAgent], network: Network, iterations: int) 
         raise InputError(f"{len(agents)} agents arrived for a network of {network.n}; expected one for each node")
     traffic = Traffic()
     runs = [agent.run(iterations) for agent in agents]
-    neighbours = [network.neighbors(i).tolist() for i in range(network.n)]
     outbox = [next(run, None) for run in runs]
     while all(message is not None for message in outbox):
         sent = [message for message in outbox if message is not None]
         traffic.rounds += 1
         inboxes: list[dict[int, Array]] = [{} for _ in runs]
-        lost = network.lost(sent[0][0] - 1) if isinstance(network, LossyNetwork) else ()
-        for i, (number, vector) in enumerate(sent):
+        for i, (number, _) in enumerate(sent):
             if number != sent[0][0]:
                 raise InputError(f"agent {i} is in round {number}, agent 0 in round {sent[0][0]}")
-            for j in neighbours[i]:
-                if (i, j) not in lost and (j, i) not in lost:
-                    inboxes[j][i] = vector
-                traffic.messages += 1
-                traffic.floats_sent += vector.size
+        now, up = network.links(agents[0].state.iteration, sent[0][0] - 1)
+        for k, (i, j) in enumerate(now.edges.tolist()):
+            if up is None or up[k]:
+                inboxes[j][i], inboxes[i][j] = sent[i][1], sent[j][1]
+            traffic.messages += 2
+            traffic.floats_sent += sent[i][1].size + sent[j][1].size
         outbox = [_send(run, inbox) for run, inbox in zip(runs, inboxes, strict=True)]
     return traffic
 
