@@ -11,7 +11,9 @@ program that SciPy solves with HiGHS.
 """
 
 # %%
-# The signal has 120 entries, of which 6 are not zero, and 40 measurements. Party i holds ten columns.
+# The signal has 600 entries, of which 30 are not zero, and 200 measurements. Party i holds fifty columns.
+
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,9 +23,10 @@ import npga
 from npga import functions as fn
 
 rng = np.random.default_rng(3)
-signal = np.zeros(120)
-signal[rng.choice(120, 6, replace=False)] = rng.standard_normal(6)
-A = rng.standard_normal((40, 120)) / np.sqrt(40)
+size = 120 if "--small" in sys.argv else 600
+signal = np.zeros(size)
+signal[rng.choice(size, size // 20, replace=False)] = rng.standard_normal(size // 20)
+A = rng.standard_normal((size // 3, size)) / np.sqrt(size // 3)
 b = A @ signal
 
 agents = [npga.Agent(A=block, f=fn.Zero(), g=fn.L1(1.0)) for block in np.split(A, 12, axis=1)]
@@ -37,7 +40,7 @@ print(result)
 figure, axis = plt.subplots(figsize=(9, 3), layout="constrained")
 axis.stem(np.flatnonzero(signal), signal[signal != 0], linefmt="0.7", markerfmt="o", basefmt=" ", label="the signal")
 axis.plot(result.x, "k.", markersize=3, label="what the parties found")
-for edge in range(10, 120, 10):
+for edge in range(size // 12, size, size // 12):
     axis.axvline(edge - 0.5, color="0.92", linewidth=0.8, zorder=0)
 axis.set(xlabel="entry (a stripe for each party)", ylabel="value")
 axis.legend(frameon=False)
@@ -47,8 +50,8 @@ plt.show()
 # %%
 # **The number.** With x = u - v and u, v >= 0 it is a linear program.
 
-program = linprog(np.ones(240), A_eq=np.hstack([A, -A]), b_eq=b, method="highs")
-difference = np.abs(result.x - (program.x[:120] - program.x[120:])).max()
+program = linprog(np.ones(2 * size), A_eq=np.hstack([A, -A]), b_eq=b, method="highs")
+difference = np.abs(result.x - (program.x[:size] - program.x[size:])).max()
 print(
     f"sum of absolute values {np.abs(result.x).sum():.8f}, HiGHS {program.fun:.8f}; largest difference {difference:.1e}"
 )

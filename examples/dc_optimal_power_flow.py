@@ -14,6 +14,8 @@ The balance is an equality and the flows must stay in a box, both in h. Cost and
 #
 # .. math:: h = \text{indicator of } \{\text{load}\} \times [HD - \text{limit},\ HD + \text{limit}].
 
+import sys
+
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -70,7 +72,8 @@ assert off < 1e-3
 # %%
 # The seven cases of PYPOWER with limits as they come, from 9 to 300 buses: the same cost every time.
 
-for name in ("case9", "case14", "case30", "case39", "case57", "case118", "case300"):
+cases = ("case9", "case14", "case30", "case39", "case57", "case118", "case300")
+for name in cases[:3] if "--small" in sys.argv else cases:
     grid = power.case(name)
     flow = grid.power_flow()
     result = npga.solve(flow.problem, grid.network(), tol=1e-8)

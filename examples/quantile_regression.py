@@ -10,7 +10,9 @@ has the table in one place.
 """
 
 # %%
-# Two hundred rows with noise whose spread grows with the first feature, so that quantiles are not parallel.
+# A thousand rows with noise whose spread grows with the first feature, so that quantiles are not parallel.
+
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,7 +22,7 @@ import npga
 from npga import functions as fn
 
 rng = np.random.default_rng(0)
-rows, parties = 200, (3, 2, 1)
+rows, parties = 200 if "--small" in sys.argv else 1000, (3, 2, 1)
 X = rng.uniform(0.0, 2.0, (rows, sum(parties)))
 y = X @ [1.0, -0.5, 0.3, 0.0, 0.8, 0.2] + (0.2 + 0.5 * X[:, 0]) * rng.standard_normal(rows)
 table = np.column_stack([X, np.ones(rows)])  # the last party also holds the intercept

@@ -14,6 +14,8 @@ eigenvalue that NumPy finds for the iteration.
 # Agents with two variables each and quadratics of condition number kappa fit a target of two numbers. On a ring of n
 # agents :math:`1/(1 - \lambda_2(W))`, how slowly averages spread, grows like n squared.
 
+import sys
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -70,6 +72,8 @@ def rates(n, kappa, version):
 # the graph.
 
 kappas, sizes = np.geomspace(1.0, 1000.0, 10), (4, 6, 8, 12, 16, 24, 32)
+if "--small" in sys.argv:
+    kappas, sizes = kappas[::3], sizes[:4]
 colours = {"nids": "#882255", "extra": "#777777"}
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), sharey=True, layout="constrained")
 for name, colour in colours.items():

@@ -10,9 +10,11 @@ checked against scikit-learn's ``SVC`` with a linear kernel.
 """
 
 # %%
-# Wisconsin breast cancer, 150 of its rows, 30 columns at five clinics. SVC minimises :math:`\frac12|w|^2 + C \sum_j
+# Wisconsin breast cancer, 400 of its rows, 30 columns at five clinics. SVC minimises :math:`\frac12|w|^2 + C \sum_j
 # \max(0, 1 - y_j(w \cdot x_j + b))`; its intercept b is not penalised, so one clinic holds a column of ones with a
 # tiny weight.
+
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,12 +27,12 @@ from npga import functions as fn
 data = load_breast_cancer()
 X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
 rng = np.random.default_rng(0)
-train = rng.permutation(len(X))[:150]
+train = rng.permutation(len(X))[: 150 if "--small" in sys.argv else 400]
 X_train, y_train = X[train], np.where(data.target[train] == 1, 1.0, -1.0)
 C = 0.1
 blocks = np.split(X_train, 5, axis=1)
 agents = [npga.Agent(A=block, f=fn.SquaredNorm(1.0)) for block in blocks]
-agents[4] = npga.Agent(A=np.column_stack([blocks[4], np.ones(150)]), f=fn.SquaredNorm(np.r_[np.ones(6), 1e-6]))
+agents[4] = npga.Agent(A=np.column_stack([blocks[4], np.ones(train.size)]), f=fn.SquaredNorm(np.r_[np.ones(6), 1e-6]))
 problem = npga.Problem(agents, h=fn.Hinge(labels=y_train, weight=C))
 network = npga.Network.ring(5)
 
