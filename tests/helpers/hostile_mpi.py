@@ -41,7 +41,7 @@ def stop_at(place, path, out):
         "start": (mpi.MpiLink, "open"),
         "hello": (mpi.MpiLink, "_greet"),
         "end": (mpi.MpiLink, "close"),
-        "finalize": (MPI, "Finalize"),
+        "finalize": (mpi, "_finalize"),
     }[place]
     honest = getattr(where, name)
 

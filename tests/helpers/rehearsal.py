@@ -70,11 +70,11 @@ def solution(problem, network, version, steps, iterations):
     return np.concatenate([agent.x for agent in agents]), np.array([agent.lam for agent in agents]), traffic
 
 
-def start(*arguments, cwd=None):
+def start(*arguments, **options):
     """One Python process that speaks into pipes."""
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | PINNED, cwd=cwd,
+        env=os.environ | PINNED, **options,
     )  # fmt: skip
 
 

@@ -143,11 +143,11 @@ STOPS = {
     "start": "gave up waiting for another rank: not all had come within 5 s",
     "hello": "the ranks did not come together within 5 s; try again",
     "end": "results are written, but not all ranks ended within 3 s; try again",
-    "finalize": "",  # by then nothing of Python runs: the system ends the ranks that wait, with a signal
+    "finalize": "results are written, but MPI did not end within 4 s; try again",
 }
 
 
-@pytest.mark.parametrize("place", ["start", "hello", "end"])
+@pytest.mark.parametrize("place", STOPS)
 def test_a_rank_that_stops_where_all_wait_for_each_other_ends_the_job_in_time(tmp_path, place):
     """Every collective has a deadline, start and end included; results are on disk before the last barrier."""
     stop_a_rank(tmp_path, place)
@@ -155,7 +155,6 @@ def test_a_rank_that_stops_where_all_wait_for_each_other_ends_the_job_in_time(tm
 
 @pytest.mark.parametrize("place", STOPS)
 def test_a_rank_of_open_mpi_that_stops_ends_the_job_in_time(tmp_path, open_mpi, place):
-    """In `Finalize` too, where ranks of MPICH do not wait for each other."""
     stop_a_rank(tmp_path, place, open_mpi)
 
 
@@ -164,7 +163,9 @@ def stop_a_rank(tmp_path, place, launcher=None):
     out, began = tmp_path / "out", time.monotonic()
     done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", deadline=60, launcher=launcher)
     assert time.monotonic() - began < 50
-    assert done.returncode == (128 + signal.SIGALRM if place == "finalize" else ExitCode.TRY_AGAIN), done
+    # MPICH's mpiexec may tell how it ended the rank that stood still in `Finalize`.
+    killed = [signal.SIGKILL] if place == "finalize" and launcher is None else []
+    assert done.returncode in (ExitCode.TRY_AGAIN, *killed), done
     assert STOPS[place] in done.stderr + done.stdout
     if place in ("end", "finalize"):
         found = [np.load(out / f"agent{i}.npz")["x"] for i in range(4)]

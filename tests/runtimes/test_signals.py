@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers.rehearsal import finish, make_job, solution, start, start_party
-from npga.runtimes import ExitCode, launch
+from npga.runtimes import ExitCode, LaunchError, launch
 from npga.runtimes._launch import _lock
 
 
@@ -53,6 +53,28 @@ def test_a_signal_saves_says_farewell_and_nothing_is_lost(tmp_path, number):
     np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, newest + 20)[0])
 
 
+def test_a_rank_that_is_stopped_tells_the_others_and_all_save(tmp_path):
+    path, *_ = make_job(tmp_path, 3, max_iters=10**7, checkpoint_rounds=10**6, metrics_seconds=0.05)
+    out = tmp_path / "out"
+
+    def stop_one(_processes):
+        wait_for(lambda: running(out, 1))
+        os.kill(json.loads((out / "party1.json").read_text())["pid"], signal.SIGTERM)
+
+    with pytest.raises(LaunchError, match="agent 1: stopped by SIGTERM"):
+        launch(path, "mpi", out, watch=stop_one)
+    rows = [json.loads((out / f"party{k}.json").read_text()) for k in range(3)]
+    assert [row["state"] for row in rows] == ["failed", "stopped", "failed"]
+    assert [row["code"] for row in rows] == [ExitCode.TRY_AGAIN, 128 + signal.SIGTERM, ExitCode.TRY_AGAIN]
+    assert all("lost agent" in row["error"] and "it was stopped" in row["error"] for row in (rows[0], rows[2]))
+    assert newest_in_common(out) > 20
+
+
+def newest_in_common(out):
+    names = [(out / "checkpoints").glob(f"agent{i}-*.npz") for i in range(3)]
+    return max(set.intersection(*({int(file.stem.split("-")[1]) for file in files} for files in names)))
+
+
 def test_a_stall_within_the_patience_only_takes_time(tmp_path):
     """2.5 s without a word, twice the keepalive that used to end a run whatever the patience was."""
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=4000, patience=20.0, metrics_seconds=0.05)
@@ -83,8 +105,57 @@ def test_a_killed_launch_leaves_no_orphan(tmp_path, engine):
     wait_for(lambda: not any(alive(pid) for pid in pids), 20)
 
 
-def test_a_process_that_drops_the_first_word_ends_with_the_second(tmp_path):
-    """As a library does in whose callback the exception arrives."""
+IN_A_CALLBACK = """
+import asyncio, os, signal, sys, time
+from npga.runtimes import net
+
+class Loop(asyncio.SelectorEventLoop):
+    def call_soon(self, callback, *arguments, context=None):
+        caller = sys._getframe(1).f_locals.get("self")
+        if self.time() > self.due and "handle_events" in str(getattr(caller, "_callback", "")):
+            self.due = float("inf")
+            os.kill(os.getpid(), signal.SIGTERM)  # the handler runs before the next line
+        return super().call_soon(callback, *arguments, context=context)
+
+loop = Loop()
+loop.due = loop.time() + 2
+asyncio.new_event_loop = lambda: loop
+net.main()
+"""
+
+
+def test_a_signal_inside_a_callback_of_grpc_ends_the_party_in_order(tmp_path):
+    """There an exception is printed as ignored, and the message that the callback was about to hand over is lost."""
+    path, *_ = make_job(tmp_path, 2, keys=True, max_iters=10**7, checkpoint_rounds=10**6, metrics_seconds=0.05)
+    out = tmp_path / "out"
+    parties = [start("-c", IN_A_CALLBACK, path, "--party", 0, "--out", out), start_party(path, 1, out)]
+    said = finish(parties, 30)
+    assert [code for code, _ in said] == [128 + signal.SIGTERM, ExitCode.TRY_AGAIN], said
+    assert "ignored" not in said[0][1]
+    assert "agent 0: it was stopped" in said[1][1]
+    assert json.loads((out / "party0.json").read_text())["state"] == "stopped"
+    assert len(list((out / "checkpoints").glob("agent0-[1-9]*.npz"))) == 2
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "grpc", "mpi"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_a_launch_and_all_its_processes_at_once_loses_nothing(tmp_path, engine, number):
+    """As Ctrl-C in a terminal and systemd send it; the launcher's own word to its processes comes right after it."""
+    path, *_ = make_job(tmp_path, 3, max_iters=10**7, metrics_seconds=0.05, checkpoint_rounds=10**6)
+    out, parties = tmp_path / "out", 1 if engine == "inprocess" else 3
+    code = f"from npga.runtimes import launch; launch({str(path)!r}, {engine!r}, {str(out)!r})"
+    launcher = start("-c", code, start_new_session=True)
+    try:
+        wait_for(lambda: all(running(out, k) for k in range(parties)))
+    finally:
+        os.killpg(launcher.pid, number)
+        launcher.communicate(timeout=20)
+    rows = [out / f"party{k}.json" for k in range(parties)]
+    wait_for(lambda: all(json.loads(row.read_text())["state"] in ("stopped", "failed") for row in rows), 20)
+    assert newest_in_common(out) > 20
+
+
+def test_a_process_that_drops_the_first_word_is_killed(tmp_path):
     with _lock(tmp_path):
         deaf = start(
             "-c",
@@ -108,7 +179,7 @@ with inprocess._heeding_signals():
         assert deaf.poll() is None
     said, _ = deaf.communicate(timeout=20)
     assert "dropped" in said
-    assert deaf.returncode == -signal.SIGTERM
+    assert deaf.returncode == -signal.SIGKILL
 
 
 def alive(pid):

@@ -7,13 +7,16 @@ and no path of one party is ever printed at another; what a party prints of a ne
 
 from __future__ import annotations
 
+import signal
 import struct
+from collections.abc import Callable
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
 from npga.errors import InputError, MissingExtraError, NpgaError
 
 _FAREWELL = struct.Struct("<Biq")
+FAREWELL_SIZE = _FAREWELL.size
 _LONGEST = 160
 NOBODY = -1
 
@@ -173,9 +176,45 @@ class ResumeError(InputError):
 class Stopped(KeyboardInterrupt):
     """The operator or the system asked this process to end; event loops let it pass as they do Ctrl-C."""
 
-    def __init__(self, signal: int, name: str) -> None:
-        super().__init__(f"stopped by {name}; go on with --resume")
-        self.signal = signal
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}; go on with --resume")
+        self.signal = number
+
+
+class Notice:
+    """The word that this process is to end: a signal leaves it, and every round looks for it.
+
+    An exception out of a signal's handler is lost where it arrives in a callback of a library. Those of gRPC are C
+    functions: they print it as ignored, and what they were about to wake sleeps on. So while such callbacks may run,
+    and `wake` is set, the handler leaves word and wakes whoever waits; at all other times it raises as well.
+    """
+
+    def __init__(self) -> None:
+        self.stopped: Stopped | None = None
+        self.wake: Callable[[], object] | None = None
+
+    def leave(self, number: int) -> None:
+        """Called by the handler of a signal."""
+        self.stopped = Stopped(number)
+        if self.wake is None:
+            raise self.stopped
+        self.wake()
+
+    def heed(self) -> None:
+        """Raise what a signal has left, if it has."""
+        if self.stopped is not None:
+            raise self.stopped
+
+    def outside(self, work: Callable[[], None]) -> None:
+        """Do what may take long and is no library's callback: a signal ends it at once."""
+        wake, self.wake = self.wake, None
+        self.heed()
+        work()
+        self.heed()
+        self.wake = wake
+
+
+NOTICE = Notice()
 
 
 def farewell_of(error: BaseException | None, agent: int, number: int) -> Farewell:

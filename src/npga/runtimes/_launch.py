@@ -26,11 +26,19 @@ from npga.runtimes._job import Job, Layout, read_job
 from npga.runtimes._party import LEVELS
 from npga.runtimes._streams import keygen
 
+try:
+    import fcntl
+
+    _HAS_LOCKS = True
+except ImportError:  # no such locks on this system
+    _HAS_LOCKS = False
+
 Array = NDArray[Any]
 ENGINES = ("inprocess", "mpi", "grpc")
 _POLL_SECONDS = 0.02
 # Once one process has failed the others find out by themselves; who has not ended by then is stopped.
 _GRACE_SECONDS = 5.0
+_STOP_SECONDS = 12.0  # to end in order; `end_with` gives each process ten
 _ENDED = "ended.txt"
 _SUMS = ("messages", "floats_sent", "control_messages", "control_floats_sent", "bytes_sent", "bytes_received")
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -120,8 +128,7 @@ def launch(
             watch(processes)
         _wait(processes)
     finally:
-        _stop(processes)
-        lock.close()
+        _stop(processes, lock)
     _raise_failures(processes, _layout(loaded, engine, ranks), out)
     return summarise(loaded, out, engine, time.perf_counter() - begun)
 
@@ -134,11 +141,8 @@ def _lock(out: Path) -> IO[bytes]:
     """A lock that this process holds for as long as it lives: its children watch it, and a second launch is refused."""
     file = (out.resolve() / "launch.lock").open("wb")
     try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # no such locks on this system
-        pass
+        if _HAS_LOCKS:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
         raise InputError(f"another launch is running in {out}; wait for it, or choose another directory") from None
@@ -179,7 +183,11 @@ def _spawn(title: str, command: list[str], log: Path, aloud: bool) -> Process:
     environment = os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONUNBUFFERED": "1"}
     with log.open("w") as file:
         stderr = None if aloud else file
-        handle = subprocess.Popen(command, stdout=file, stderr=stderr, text=True, env=environment)
+        # A terminal's Ctrl-C does not reach `mpiexec`, which would kill its ranks before they have saved.
+        apart = title == "mpiexec"
+        handle = subprocess.Popen(
+            command, stdout=file, stderr=stderr, text=True, env=environment, start_new_session=apart
+        )
     return Process(title, handle, log)
 
 
@@ -230,16 +238,19 @@ def _failed(process: Process) -> bool:
     return process.handle.returncode not in (None, ExitCode.DONE, ExitCode.NOT_MET)
 
 
-def _stop(processes: Sequence[Process]) -> None:
+def _stop(processes: Sequence[Process], lock: IO[bytes]) -> None:
+    """Let go of the lock, which tells every process to end in order; `mpiexec`, told itself, would kill its ranks."""
+    lock.close()
+    deadline = time.monotonic() + (_STOP_SECONDS if _HAS_LOCKS else 0.0)
+    for end in (subprocess.Popen.terminate, subprocess.Popen.kill):
+        for process in processes:
+            try:
+                process.handle.wait(max(deadline - time.monotonic(), _POLL_SECONDS))
+            except subprocess.TimeoutExpired:
+                end(process.handle)
+        deadline = time.monotonic() + _GRACE_SECONDS
     for process in processes:
-        if process.handle.poll() is None:
-            process.handle.terminate()
-    for process in processes:
-        try:
-            process.handle.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.handle.kill()
-            process.handle.wait()
+        process.handle.wait()
 
 
 def _raise_failures(processes: Sequence[Process], layout: Layout, out: Path) -> None:

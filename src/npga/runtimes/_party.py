@@ -17,7 +17,7 @@ from npga.networks import LossyNetwork
 from npga.problem import Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures, witness
 from npga.runtimes._data_files import OwnPart, read_own_part
-from npga.runtimes._faults import Diverged
+from npga.runtimes._faults import NOTICE, Diverged, Stopped
 from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
 from npga.runtimes._job import Job, Layout
 from npga.runtimes._saved_state import PartyStates
@@ -186,6 +186,7 @@ class Party:
         `deliver` is called with the outcome before the last farewell, which may wait for others.
         """
         try:
+            NOTICE.heed()
             self._states.prepare(self._resume)
             LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
             self.link.open(self._hello())
@@ -202,7 +203,8 @@ class Party:
             raise
         finally:
             self.logbook.close()
-        self.link.close()
+        with contextlib.suppress(Stopped):  # all is done and written
+            self.link.close()
         return outcome
 
     def _outcome(self, start: int, converged: bool, kkt: float) -> Outcome:
@@ -352,6 +354,7 @@ class Party:
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> dict[int, dict[int, Array]]:
         """One round: every own agent's vector to all its neighbours, in memory where they live here too."""
+        NOTICE.heed()
         size = 0
         for i, vector in vectors.items():
             size = vector.size

@@ -29,12 +29,13 @@ import numpy as np
 from npga.errors import NpgaError
 from npga.files import replacing, write_text
 from npga.runtimes._data_files import PRIVATE
-from npga.runtimes._faults import ExitCode, Stopped, exit_code
+from npga.runtimes._faults import NOTICE, ExitCode, Stopped, exit_code
 from npga.runtimes._job import Job, Layout, read_job
 from npga.runtimes._party import LEVELS, LOG, Alone, Outcome, Party
 from npga.runtimes._timeline import serve_metrics
 
-_ORDERLY_SECONDS = 10.0  # to save and to say farewell, before a process whose launcher is gone is told to end again
+_ORDERLY_SECONDS = 10.0  # to save and to say farewell, before a process whose launcher is gone is killed
+_ONE_WORD_SECONDS = 3.0  # signals so close are one word, such as a terminal's to all and the launcher's to each
 
 
 @dataclass(frozen=True)
@@ -117,27 +118,32 @@ def run_process(
 
 @contextmanager
 def _heeding_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one ends the process."""
-    names = [name for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]
+    """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one, later, ends the process."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]
+    first = math.inf
 
     def stop(number: int, _frame: Any) -> None:
-        for name in names:
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
-        raise Stopped(number, signal.Signals(number).name)
+        nonlocal first
+        if math.isinf(first):
+            first = time.monotonic()
+            NOTICE.leave(number)
+        elif time.monotonic() - first > _ONE_WORD_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
-    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    NOTICE.stopped = None
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_with(lock: Path) -> None:
     """End this process in order when whoever holds the lock is gone, however it ended.
 
-    It is told again after `_ORDERLY_SECONDS`: a library in whose callback the first word arrives may drop it, and a
-    second one ends the process.
+    One that has not by `_ORDERLY_SECONDS` later is in code that never comes back to Python, and is killed.
     """
     try:
         import fcntl
@@ -147,9 +153,9 @@ def end_with(lock: Path) -> None:
     def watch() -> None:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(_ORDERLY_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_ORDERLY_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -6,20 +6,21 @@ agents of nearly equal size, whatever the parties of job.toml are.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
 
 from npga.extras import load
-from npga.runtimes._faults import ExitCode, PeerSlow
+from npga.runtimes._faults import FAREWELL_SIZE, NOTICE, ExitCode, Farewell, PeerLost, PeerSlow, farewell_of
 from npga.runtimes._job import Job, Layout
 from npga.runtimes._party import LOG, Party, nothing
 from npga.runtimes._wire import Due, Hello, Kind, PacketForm, round_bytes, run_number
@@ -34,7 +35,8 @@ Array = NDArray[Any]
 _SPIN_SECONDS = 0.02
 _NAP_SECONDS = 0.0005
 _GRACE_SECONDS = 1.0
-_LATE_TAG = 7
+_LATE_TAG, _FAREWELL_TAG = 7, 8
+_PARTING_SECONDS = 8.0
 _LAST_SECONDS = 60.0
 
 
@@ -62,7 +64,9 @@ class MpiLink:
         self._borders = layout.borders(self._me)
         self._run = 0
         self._graph: MPI.Distgraphcomm
-        self._aside: MPI.Intracomm
+        self._aside: MPI.Intracomm | None = None
+        self._said: list[MPI.Request] = []
+        self._round = 0
         self._collectives: dict[tuple[Kind, int, str], RepeatedCollective] = {}
         self.bytes_sent = self.bytes_received = 0
         self.waits_for: tuple[int, ...] = ()
@@ -93,6 +97,7 @@ class MpiLink:
 
         The vectors that come back are valid until the next exchange.
         """
+        self._round = number
         one: Array = next(iter(vectors.values()))
         key = kind, one.size, one.dtype.char
         collective = self._collectives.get(key)
@@ -118,18 +123,19 @@ class MpiLink:
             waited = time.perf_counter() - begun
             if waited > patience:
                 return False
+            NOTICE.heed()
             if waited < _SPIN_SECONDS:
                 os.sched_yield()
             else:
+                self._hear_farewell()
                 time.sleep(_NAP_SECONDS)
         self.waits_for = ()
         return True
 
     def _stalled(self) -> PeerSlow:
         """Find out who is silent: everyone who waits says so aside, and who does not is the one to name."""
-        word = bytearray(1)
-        for rank in self._borders:
-            self._aside.Isend(word, rank, _LATE_TAG)
+        assert self._aside is not None
+        self._say_aside(bytes(1), _LATE_TAG)
         heard = [self._aside.Irecv(bytearray(1), rank, _LATE_TAG) for rank in self._borders]
         deadline = time.perf_counter() + _GRACE_SECONDS
         while time.perf_counter() < deadline:
@@ -142,15 +148,44 @@ class MpiLink:
         return PeerSlow(names, f"nothing arrived within {self._patience:g} s, {why}")
 
     def close(self, error: BaseException | None = None) -> None:
-        """After an error the process ends with a code that makes mpi4py abort the whole job."""
-        if error is None and not self._wait(self._world.Ibarrier().Test, self._patience):
-            _end(self._world, f"results are written, but not all ranks ended within {self._patience:g} s")
+        """After an error the neighbours are told why; the process ends with a code that makes mpi4py abort the job."""
+        if error is not None:
+            with contextlib.suppress(Exception):
+                farewell = farewell_of(error, self._layout.parties[self._me][0], self._round)
+                self._say_aside(farewell.pack(), _FAREWELL_TAG)
+        elif not self._wait(self._world.Ibarrier().Test, self._patience):
+            late = f"rank {self._me}: results are written, but not all ranks ended within {self._patience:g} s"
+            _end(late, self._world.Abort)
+
+    def part(self) -> None:
+        """After an error, wait a little until all have saved and left word: mpi4py then aborts those who have not."""
+        if self._aside is not None:
+            test, deadline = self._aside.Ibarrier().Test, time.perf_counter() + _PARTING_SECONDS
+            while not test() and time.perf_counter() < deadline:
+                time.sleep(_NAP_SECONDS)
+
+    def _say_aside(self, word: bytes, tag: int) -> None:
+        if self._aside is not None:
+            self._said += [self._aside.Isend(word, rank, tag) for rank in self._borders]
+
+    def _hear_farewell(self) -> None:
+        """Raise what a neighbour that has ended said, so that this rank too can save before the job is aborted."""
+        aside = self._aside
+        for rank in self._borders:
+            if aside is not None and aside.Iprobe(rank, _FAREWELL_TAG):
+                word = bytearray(FAREWELL_SIZE)
+                aside.Recv(word, rank, _FAREWELL_TAG)
+                farewell = Farewell.read(bytes(word))
+                raise PeerLost(self._layout.title(rank), farewell.sentence, farewell)
 
 
 @contextmanager
-def ending_after(seconds: float, world: MPI.Intracomm, what: str) -> Iterator[None]:
+def ending_after(
+    seconds: float, world: MPI.Intracomm, what: str, end: Callable[[int], None] | None = None
+) -> Iterator[None]:
     """End the whole job with one sentence if what is done here, in calls that wait for others, takes longer."""
-    timer = threading.Timer(seconds, _end, [world, f"{what} within {seconds:g} s"])
+    words = f"rank {world.Get_rank()}: {what} within {seconds:g} s"
+    timer = threading.Timer(seconds, _end, [words, end or world.Abort])
     timer.daemon = True
     timer.start()
     try:
@@ -159,9 +194,9 @@ def ending_after(seconds: float, world: MPI.Intracomm, what: str) -> Iterator[No
         timer.cancel()
 
 
-def _end(world: MPI.Intracomm, what: str) -> None:
-    print(f"rank {world.Get_rank()}: {what}; try again", file=sys.stderr, flush=True)
-    world.Abort(ExitCode.TRY_AGAIN)
+def _end(words: str, end: Callable[[int], None]) -> None:
+    print(f"{words}; try again", file=sys.stderr, flush=True)
+    end(ExitCode.TRY_AGAIN)
 
 
 class _Repeated:
@@ -257,17 +292,30 @@ def party(job: Job, options: PartyOptions) -> Party:
 
 def main() -> None:
     """Entry point of the module."""
+    made: list[Party] = []
+
+    def build(job: Job, options: PartyOptions) -> Party:
+        made.append(party(job, options))
+        return made[0]
+
     try:
-        run_process(__doc__, party, not_met=ExitCode.DONE)
+        run_process(__doc__, build, not_met=ExitCode.DONE)
     except SystemExit as end:
         if not end.code:
-            mpi = import_mpi()
-            # Its results are written, and no thread of Python runs meanwhile: the system ends it, and so the job.
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, _LAST_SECONDS)
-            mpi.Finalize()
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            _finalize()
+        for one in made if end.code else ():
+            cast("MpiLink", one.link).part()
         raise
+
+
+def _finalize() -> None:
+    """End MPI, or this process if that takes too long: results are written, and some MPIs wait for all ranks here.
+
+    Not mpi4py's own function where that of the library is found: it keeps threads of Python from running.
+    """
+    mpi = import_mpi()
+    with ending_after(_LAST_SECONDS, mpi.COMM_WORLD, "results are written, but MPI did not end", os._exit):
+        getattr(ctypes.CDLL(mpi.__file__), "MPI_Finalize", mpi.Finalize)()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga.errors import InputError
-from npga.runtimes._faults import LinkError, PeerSlow, farewell_of
+from npga.runtimes._faults import NOTICE, LinkError, PeerSlow, farewell_of
 from npga.runtimes._job import Job
 from npga.runtimes._neighbourhood import Neighbourhood
 from npga.runtimes._party import Party, nothing
@@ -80,7 +80,6 @@ class GrpcLink:
         self._clock = Stopwatch(
             self._loop, times, grace, job.network.diameter, self._say_late, self._pass_time, self._waits_first
         )
-        self._torn = False
         self._round = self._exchanges = 0
         self._bytes_sent = self._bytes_received = 0
         self.waited = dict.fromkeys(self._borders, 0.0)
@@ -117,11 +116,16 @@ class GrpcLink:
         return self._run(self._exchange(kind, number, vectors, meanwhile))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the loop until this is done; a signal, whose exception the loop's callbacks would drop, cancels it."""
+        task = self._loop.create_task(work)
+        NOTICE.wake = partial(self._loop.call_soon_threadsafe, task.cancel)
         try:
-            return self._loop.run_until_complete(work)
-        except KeyboardInterrupt:
-            self._torn = True  # that task is left, and still reads
+            return self._loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            NOTICE.heed()
             raise
+        finally:
+            NOTICE.wake = None
 
     async def _exchange(
         self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
@@ -140,20 +144,20 @@ class GrpcLink:
             self._sessions[q].turn(message, is_short)
             self._bytes_sent += len(message)
         await asyncio.sleep(0)  # all of them begin
-        meanwhile()
+        NOTICE.outside(meanwhile)
         found = await self._read(number, forms)
-        if not is_short:
+        if forms and not is_short:
             await self._sent()
         return found
 
     async def _sent(self) -> None:
         patience = self._job.times.patience
-        sending = [session.sending for session in self._sessions.values() if session.sending is not None]
-        try:
-            await asyncio.wait_for(asyncio.gather(*sending), patience + self._clock.grace)
-        except TimeoutError:
-            names = ", ".join(self._layout.title(q) for q in self._borders)
-            raise PeerSlow(names, f"one of them did not take a message within {patience:g} s") from None
+        sending = {session.sending: session.peer for session in self._sessions.values() if session.sending}
+        done, late = await asyncio.wait(sending, timeout=patience + self._clock.grace)
+        for task in done:
+            task.result()
+        if late:
+            raise PeerSlow(", ".join(sending[task] for task in late), f"a message was not taken within {patience:g} s")
 
     def _lay_out(self, due: Due) -> dict[int, tuple[PacketForm, PacketForm]]:
         """What goes to and comes from every neighbour in rounds of this kind and length."""
@@ -257,7 +261,7 @@ class GrpcLink:
         if not self._loop.is_closed():
             self._loop.set_exception_handler(lambda *_: None)  # of what was interrupted nobody wants to hear
             with contextlib.suppress(Exception):
-                self._loop.run_until_complete(self._close(error))
+                self._run(self._close(error))
             self._loop.close()
 
     async def _close(self, error: BaseException | None) -> None:
@@ -282,9 +286,6 @@ class GrpcLink:
     async def _part(self, session: Session) -> None:
         """Say the last word, and stay until the other's has come: a stream that is closed earlier may drop ours."""
         await session.say(lambda: session.last_word)
-        if self._torn:
-            await asyncio.sleep(_GRACE_SECONDS)
-            return
         with contextlib.suppress(LinkError):
             while not is_farewell(await session.read()):
                 continue
