@@ -79,7 +79,7 @@ html_theme_options = {
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "functions": [], "suite": []},  # wide tables need the room
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }

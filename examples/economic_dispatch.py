@@ -42,7 +42,7 @@ free = (output > grid.low + 1e-3) & (output < grid.high - 1e-3)
 right.scatter(output[free], marginal[free], label="between their limits")
 right.scatter(output[~free], marginal[~free], marker="x", label="at a limit")
 right.axhline(price, color="0.5", linewidth=1)
-right.annotate(f"price {price:.3f} $/MWh", (0.98, price), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+right.text(0.98, 1.03 * price, f"price {price:.3f} $/MWh", transform=right.get_yaxis_transform(), ha="right")
 right.set(xlabel="output of a generator, MW", ylabel="its marginal cost, $/MWh", ylim=(0.4 * price, 1.6 * price))
 right.legend(frameon=False)
 for axis in (left, right):

@@ -207,7 +207,8 @@ def main() -> None:
     right.plot(guess, ".", color="#332288", label="read off by party 2")
     right.set(xlabel="row", title="the joint prediction")
     for axis in (left, middle, right):
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
+        axis.margins(y=0.2)
         axis.spines[["top", "right"]].set_visible(False)
     plt.show()
     assert off < 1e-10
