@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import npga
 from helpers import oracles
@@ -11,6 +12,7 @@ from helpers.families import random_problem
 from npga import functions as fn
 from npga.errors import InputError
 from npga.networks import Network
+from npga.solver._subproblems import Subproblems
 
 NETWORK = npga.Network.erdos_renyi(7, 0.45, seed=2)
 EQUALITY_ONLY = ("tracking-admm", "dc-admm", "idc-admm")
@@ -50,6 +52,50 @@ def test_dual_exact(smooth, proximable, coupling, version):
     result = solved(random_problem(4, 7, 3, smooth, proximable, coupling), "dual-exact", version=version)
     closed = proximable == "zero" or smooth == "squared-norm"
     assert (result.inner_iterations == 0) == closed
+
+
+def logistic_pose(p=10, rho=0.02):
+    """Six agents with features, and one with labels, margins z as its x, and a loss without strong convexity."""
+    rng = np.random.default_rng(0)
+    agents = [npga.Agent(rng.uniform(size=(p, 2)), fn.SquaredNorm(rho)) for _ in range(6)]
+    agents.append(npga.Agent(-np.eye(p), fn.Logistic(np.sign(rng.standard_normal(p)), 1.0 / p)))
+    return npga.Problem(agents, fn.Equality(np.zeros(p)))
+
+
+@pytest.mark.parametrize("method", [*EQUALITY_ONLY, "id2a", "mid2a"])
+def test_the_papers_pose_of_a_logistic_regression(method):
+    problem = logistic_pose()
+    assert problem.mu == 0.0
+    solved(problem, method)
+    with pytest.raises(InputError, match="agent 6 is not strongly convex"):
+        npga.solve(problem, NETWORK, method="dual-exact")
+
+
+def test_every_agents_own_problem_is_solved():
+    """Newton's method, one step of it, and gradients, side by side, against SciPy's minimiser."""
+    rng = np.random.default_rng(1)
+    Q = np.diag([1.0, 3.0]) + 0.1
+    agents = [
+        npga.Agent(rng.standard_normal((4, 3)), fn.Logistic(np.array([1.0, -1.0, 1.0]))),
+        npga.Agent(rng.standard_normal((4, 2)), fn.Quadratic(Q, np.ones(2))),
+        npga.Agent(rng.standard_normal((4, 2)), fn.Quadratic(Q, np.ones(2)), fn.Box(-0.2, 0.1)),
+    ]
+    problem = npga.Problem(agents, fn.Equality(np.zeros(4)))
+    c = np.array([0.3, 0.2, 0.5])
+    own, linear, target = Subproblems(problem, c), 5.0 * rng.standard_normal((3, 4)), rng.standard_normal((3, 4))
+    x, inner = own.solve(linear, target, np.zeros(problem.d))
+    assert inner > 0
+    for i, (agent, block) in enumerate(zip(agents, problem.split(x), strict=True)):
+
+        def value(v, agent=agent, i=i):
+            gap = agent.A @ v - target[i]
+            return float(agent.f(v) + linear[i] @ (agent.A @ v) + c[i] / 2 * gap @ gap)
+
+        bounds = [(-0.2, 0.1)] * 2 if i == 2 else None
+        found = optimize.minimize(value, np.zeros(block.size), bounds=bounds, method="L-BFGS-B", tol=1e-14)
+        assert value(block) <= found.fun + 1e-12
+        pull = agent.f.grad(block) + agent.A.T @ (linear[i] + c[i] * (agent.A @ block - target[i]))
+        np.testing.assert_allclose(block, agent.g.prox(block - pull, 1.0), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(3))

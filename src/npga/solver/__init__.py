@@ -10,7 +10,8 @@ level; it does not know what theory promises. Chapters in reading order:
     obstacles   why a problem has no solution: certificates from differences of iterates
     recursion   NPGA: its state, one iteration, all agents at once
     pga         the centralised method that NPGA is measured against
-    exact       the recursion with exact dual gradients, PUDA for consensus problems, every agent's own problem
+    exact       the recursion with exact dual gradients, and PUDA for consensus problems
+    subproblems every agent's own problem, solved to a tolerance
     admm        Tracking-ADMM, DC-ADMM and IDC-ADMM
     accelerated iD2A, MiD2A and the optimal method for an equality
     agent       one agent without input or output

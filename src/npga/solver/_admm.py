@@ -21,7 +21,7 @@ the minimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from npga.networks import Network
 from npga.problem import Problem
-from npga.solver._exact import Subproblems
 from npga.solver._loop import Iterate, Method
 from npga.solver._result import Work
+from npga.solver._subproblems import Subproblems
 from npga.steps import Steps
 
 Array = NDArray[Any]
@@ -43,10 +43,16 @@ def needs_equality(problem: Problem) -> str | None:
 
 
 def balanced_penalty(problem: Problem) -> Steps:
-    """c = sqrt(mu l)/sigma^2, the geometric middle of the curvatures of the dual, as far as they are known."""
+    """c = sqrt(mu l)/sigma^2: c |A_i|^2 in the geometric middle of the curvatures, as far as they are known."""
     low, high = problem.mu, problem.l if 0.0 < problem.l < np.inf else 1.0
     sigma = problem.sigma or 1.0
     return Steps(alpha=1.0 / high, beta=np.sqrt((low or high) * high) / sigma**2)
+
+
+def dual_penalty(problem: Problem, network: Network) -> Steps:
+    """c of DC-ADMM, whose sub-problems have the penalty 1/(2 c N_i): the balanced one at the mean of N_i."""
+    steps = balanced_penalty(problem)
+    return replace(steps, beta=1.0 / (2.0 * steps.beta * max(float(network.degrees.mean()), 1.0)))
 
 
 @dataclass(frozen=True)

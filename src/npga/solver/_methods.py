@@ -9,7 +9,7 @@ from typing import Any
 from npga.networks import Listing, Network
 from npga.problem import ConsensusProblem, Problem
 from npga.solver._accelerated import Id2a, MultiId2a, OptimalAffine, ascent_steps, needs_smooth_equality
-from npga.solver._admm import DcAdmm, IdcAdmm, TrackingAdmm, balanced_penalty, needs_equality
+from npga.solver._admm import DcAdmm, IdcAdmm, TrackingAdmm, balanced_penalty, dual_penalty, needs_equality
 from npga.solver._compiled import CompiledNpga
 from npga.solver._exact import DualExact, Puda, dual_steps, needs_curvature, puda_steps
 from npga.solver._loop import Method
@@ -103,7 +103,7 @@ METHODS: dict[str, MethodRow] = {
             solves="P1 with f + g strongly convex; every version, nids by default",
             rounds="1 or 2",
             vectors="1 or 2",
-            inside="each agent's own problem, in closed form where f is quadratic and diagonal, or g = 0",
+            inside="each agent's own problem: closed form where f is quadratic and diagonal, Newton steps where g = 0",
             reference="equation (da2) of Li & Su 2024",
             make=DualExact,
             choose=lambda problem, *_: dual_steps(problem),
@@ -129,7 +129,7 @@ METHODS: dict[str, MethodRow] = {
             solves="P1 with an equality",
             rounds="1",
             vectors="2",
-            inside="each agent's own problem with a penalty, in closed form where f is quadratic and g = 0",
+            inside="each agent's own problem with a penalty, by Newton steps (one where f is quadratic) where g = 0",
             reference="Falsone, Notarnicola, Notarstefano & Prandini 2020",
             make=lambda problem, network, _, steps: TrackingAdmm(problem, network, steps),
             choose=lambda problem, *_: balanced_penalty(problem),
@@ -141,10 +141,10 @@ METHODS: dict[str, MethodRow] = {
             solves="P1 with an equality",
             rounds="1",
             vectors="1",
-            inside="each agent's own problem with a penalty, in closed form where f is quadratic and g = 0",
+            inside="each agent's own problem with a penalty, by Newton steps (one where f is quadratic) where g = 0",
             reference="Chang, Hong & Wang 2015",
             make=lambda problem, network, _, steps: DcAdmm(problem, network, steps),
-            choose=lambda problem, *_: balanced_penalty(problem),
+            choose=lambda problem, network, _: dual_penalty(problem, network),
             free=("beta",),
             refuses=needs_equality,
         ),
@@ -156,7 +156,7 @@ METHODS: dict[str, MethodRow] = {
             inside="nothing",
             reference="Chang, Hong & Wang 2015",
             make=lambda problem, network, _, steps: IdcAdmm(problem, network, steps),
-            choose=lambda problem, *_: balanced_penalty(problem),
+            choose=lambda problem, network, _: dual_penalty(problem, network),
             free=("beta",),
             refuses=needs_equality,
         ),
