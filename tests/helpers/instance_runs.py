@@ -7,6 +7,7 @@ import numpy as np
 import npga
 from helpers.oracles import square_root
 from npga import functions as fn
+from npga.problem import dense_block
 
 
 def matrices(network, version, steps):
@@ -24,48 +25,49 @@ def fixed_point(problem, steps):
 def run(problem, network, version, steps, star, start, iterations, only_x=False):
     """|xi_k| for k = 0 .. iterations in the norm of the certificate, from an error (x, lam, y) with z = B y.
 
-    With `only_x` |x_k - x*|, as the theorems bound it.
+    Errors may be stacks, along a leading axis. With `only_x` |x_k - x*|, as the theorems bound it.
     """
     B2, C, D = matrices(network, version, steps)
     B = square_root(B2)
-    alpha = np.repeat(steps.per_agent(problem.n), problem.sizes)
     x_star, lam_star, z_star = star
+    own = list(zip(problem.agents, steps.per_agent(problem.n), strict=True))
+    places = np.cumsum([0, *(agent.A.shape[1] for agent, _ in own)])
+    alpha = np.repeat([a for _, a in own], np.diff(places))
     z = B @ start[2]
-    z -= z.mean(axis=0)  # the range of B; a square root makes 1e-8 of the 1e-16 that rounding leaves in its null space
+    z -= z.mean(axis=-2, keepdims=True)  # a square root makes 1e-8 of the 1e-16 that rounding leaves in its null space
     x, lam, z = x_star + start[0], lam_star + start[1], z_star + z
     sizes = []
     for _ in range(iterations + 1):
-        parts = (
-            (x - x_star) / np.sqrt(alpha),
-            (lam - lam_star) / np.sqrt(steps.beta),
-            (z - z_star) / np.sqrt(steps.beta),
-        )
-        sizes.append(np.linalg.norm(x - x_star) if only_x else np.sqrt(sum(np.sum(part**2) for part in parts)))
-        new = _prox_g(problem, x - alpha * (problem.f.grad(x) + problem.A.adjoint(lam)), steps)
-        v = lam - C @ lam - z + steps.beta * problem.A.apply(new + steps.theta * (new - x))
+        squares = np.sum((x - x_star) ** 2 if only_x else (x - x_star) ** 2 / alpha, axis=-1)
+        for part in () if only_x else (lam - lam_star, z - z_star):
+            squares = squares + np.sum(part**2, axis=(-2, -1)) / steps.beta
+        sizes.append(np.sqrt(squares))
+        new, pushed = np.empty_like(x), np.zeros_like(lam)
+        for i, (agent, a) in enumerate(own):
+            if agent.A.shape[1]:
+                mine, A = slice(places[i], places[i + 1]), dense_block(problem.A.blocks[i])
+                old = x[..., mine]
+                new[..., mine] = agent.g.prox(old - a * (agent.f.grad(old) + lam[..., i, :] @ A), a)
+                pushed[..., i, :] = ((1.0 + steps.theta) * new[..., mine] - steps.theta * old) @ A.T
+        v = lam - C @ lam - z + steps.beta * pushed
         z = z + steps.gamma * B2 @ v
         lam = problem.h.conj_prox(D @ v, steps.beta / problem.n)
         x = new
     return np.array(sizes)
 
 
-def _prox_g(problem, x, steps):
-    blocks = zip(problem.agents, problem.split(x), steps.per_agent(problem.n), strict=True)
-    return np.concatenate([agent.g.prox(block, a) if block.size else block for agent, block, a in blocks])
-
-
 def worst_excess(problem, network, version, steps, instance, starts, iterations, rng, scale=100.0):
     """Largest |xi_k| / (constant rate^k |xi_0|) over random starts far away; rounding near the solution is left out."""
-    star, worst = fixed_point(problem, steps), 0.0
-    for _ in range(starts):
-        size = scale ** rng.uniform(-1.0, 1.0)
-        start = [size * rng.standard_normal(shape) for shape in (problem.d, *[(problem.n, problem.p)] * 2)]
-        start = [part * 10.0 ** rng.uniform(-2.0, 2.0) for part in start]
-        sizes = run(problem, network, version, steps, star, start, iterations)
-        bound = instance.constant * instance.rate ** np.arange(iterations + 1) * sizes[0]
-        noise = 1e-8 * (1.0 + np.linalg.norm(star[0]) + np.linalg.norm(star[1]))
-        worst = max(worst, float(np.max((sizes - noise) / (bound + 1e-300))))
-    return worst
+    star = fixed_point(problem, steps)
+    start = []
+    size = scale ** rng.uniform(-1.0, 1.0, starts)
+    for shape in (problem.d, *[(problem.n, problem.p)] * 2):
+        part = rng.standard_normal((starts, *np.atleast_1d(shape)))
+        start.append((part.T * size * 10.0 ** rng.uniform(-2.0, 2.0, starts)).T)
+    sizes = run(problem, network, version, steps, star, start, iterations)
+    bound = instance.constant * instance.rate ** np.arange(iterations + 1)[:, None] * sizes[0]
+    noise = 1e-8 * (1.0 + np.linalg.norm(star[0]) + np.linalg.norm(star[1]))
+    return float(np.max((sizes - noise) / (bound + 1e-300)))
 
 
 def members(problem, rng):

@@ -94,7 +94,9 @@ def test_a_conjugate_multiplier_proves_more():
     search = RateSearch(setting(instance.problem, instance.network, npga.version("nids"), steps))
     rate = 1.0 - 0.7 * (1.0 - search.radius)
     assert search.multipliers.at_rate(rate, conjugate=False) is None
-    proof = search.with_weights(rate, conjugate=True)
+    weights = search.refined(rate, conjugate=True)
+    assert weights is not None
+    proof = search.solve(rate, weights)
     assert proof is not None
     size = states(instance.problem)
     assert proof.P[0].shape[0] == size + instance.problem.d

@@ -18,6 +18,7 @@ and a second one, of one coordinate, stands for every direction off it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ Array = NDArray[Any]
 
 # Singular values of A below this part of the largest count as zero.
 _RANK = 1e-12
+# Entries of A up to which its rank is found in passing.
+_SMALL_A = 50_000
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,6 @@ class Loop:
         In the order of the columns of G.
     rounding
         Bound on the norm of the error of [F G], from the rounding of its assembly.
-    copies
-        Directions of R^p that one coordinate of this loop stands for.
     kept
         Inputs whose value in the iteration before is a state too; these states are the last ones.
     """
@@ -112,7 +113,6 @@ class Loop:
     q: int
     channels: tuple[Channel, ...]
     rounding: float
-    copies: int = 1
     kept: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
@@ -127,12 +127,8 @@ class Loop:
 
     def columns(self, channel: Channel) -> slice:
         """Where its w is."""
-        begin = 0
-        for other in self.channels:
-            if other is channel:
-                return slice(begin, begin + channel.size)
-            begin += other.size
-        raise KeyError(channel.role)
+        begin = sum(other.size for other in takewhile(lambda other: other is not channel, self.channels))
+        return slice(begin, begin + channel.size)
 
 
 @dataclass(frozen=True)
@@ -204,12 +200,20 @@ class Setting:
         off = replace(off, rounding=off.rounding + moved)
         if self.pinned:
             off = _without_mean(off)
-        return (on, replace(off, copies=self.p - U.shape[1]))
+        return on, off
 
 
 def states(problem: Problem) -> int:
-    """Number of states N = d + (2 n - 1) q, q <= p the directions that A can reach where h allows a split."""
-    q = min(problem.p, problem.d) if _alike(problem.h) else problem.p
+    """Number of states N = d + (2 n - 1) q, q <= p the directions that A reaches where h allows a split.
+
+    Where A is too large for its rank to be found in passing, q is the most that the rank can be.
+    """
+    q = problem.p
+    if _alike(problem.h):
+        q = min(q, problem.d)
+        if 0 < problem.p * problem.d <= _SMALL_A:
+            directions = _range(np.hstack([dense_block(block) for block in problem.A.blocks]))
+            q = q if directions is None else directions.shape[1]
     return int(problem.d + (2 * problem.n - 1) * q)
 
 
@@ -363,13 +367,19 @@ def _assemble(at: Setting, A: Array, here: Curvature, channels: tuple[Channel, .
     v[:, :d] += minus * at.theta * Ablk
     v[:, d : d + duals] += np.kron(np.eye(n) + minus * size(at.C), I_q)
     v[:, d + duals : N] += minus * np.kron(E, I_q)
-    lam = np.kron(size(at.D), I_q) @ v
+    lam = _across_agents(size(at.D), v)
     if h_column is not None:
         lam[:, h_column : h_column + duals] += minus * np.eye(duals)
     lam = here.Ph * lam if np.ndim(here.Ph) == 0 else np.kron(np.eye(n), size(here.Ph)) @ lam
-    zeta = np.kron(size(E.T @ size(at.B2)) if absolute else at.E.T @ at.B2, I_q) @ v
+    zeta = _across_agents(E.T @ size(at.B2), v)
     zeta[:, d + duals : N] += np.eye(rest)
     return np.vstack([x, lam, zeta])
+
+
+def _across_agents(M: Array, v: Array) -> Array:
+    """(M (x) I) v: M acts on the agents and leaves the directions of R^p alone."""
+    found: Array = M @ v.reshape(M.shape[1], -1)
+    return found.reshape(-1, v.shape[1])
 
 
 def _without_mean(loop: Loop) -> Loop:

@@ -27,7 +27,7 @@ from npga.networks import Network, Version
 from npga.problem import Agent, Problem
 from npga.steps import Steps
 from npga.theory._feedback import Channel, Curvature, Setting, setting, square, states
-from npga.theory._matrix_inequality import Proof, RateSearch, holds, is_positive, remembering
+from npga.theory._matrix_inequality import SHARES, Proof, RateSearch, holds, is_bounded_below, remembering
 from npga.theory._multipliers import Multiplier, slow_values
 
 Array = NDArray[Any]
@@ -89,9 +89,12 @@ class InstanceCertificate:
             return False
         at = setting(*self._of)
         every, t = [one for one, _ in self._weights], np.array([weight for _, weight in self._weights])
-        return bool(np.all(t >= 0.0)) and all(
-            is_positive(P, 0.0) and holds(at, remembering(loop, every, t), every, t, self.rate, P)
-            for loop, P in zip(at.loops(), self.P, strict=True)
+        loops = [remembering(loop, every, t) for loop in at.loops()]
+        both = list(zip(loops, self.P, strict=True))
+        return (
+            bool(np.all(t >= 0.0))
+            and any(all(is_bounded_below(at, loop, every, t, P, share) for loop, P in both) for share in SHARES)
+            and all(holds(at, loop, every, t, self.rate, P) for loop, P in both)
         )
 
     def iterations(self, accuracy: float = 1e-6) -> float:

@@ -1,6 +1,6 @@
 """The matrix inequality of an instance certificate: its solution P, the check of it, the constant, and the best rate.
 
-If P > 0 and weights t >= 0 of the forms s of `_multipliers` satisfy, for all xi and w,
+If P, positive or made so by `pairs`, and weights t >= 0 of the forms s of `_multipliers` satisfy, for all xi and w,
 
     |F xi + G w|_P^2 - rho^2 |xi|_P^2 + sum_c t_c s_c(xi, w) <= 0,                                                  (*)
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
 
 from npga.theory._feedback import Loop, Setting, norm_bound
-from npga.theory._multipliers import Forms, Multiplier, MultiplierSearch, signals
+from npga.theory._multipliers import Forms, Multiplier, MultiplierSearch, joined, signals
 
 Array = NDArray[Any]
 Found = TypeVar("Found")
@@ -32,11 +32,13 @@ _DOUBLINGS, _HUGE = 24, 1e12
 _PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
 # The same for a sketch.
 _ROUGH_PARTS, _ROUGH_HALVINGS = (0.85, 0.6, 0.3, 0.1, 0.03, 0.003), 1
-# How often frequencies are added where weights fail between those that were looked at.
-_REFINED = 4
-# By how much (*) is to hold while the rate is searched, and at the end: the more, the better the constant.
-# A P with conjugate multipliers need not be positive; a wider margin makes it larger.
-_MARGINS, _WIDE_MARGINS, _BETTER = (1e-5, 1e-8), (1e-5, 1e-2, 1e-3, 1e-8), (1e-2, 1e-3, 1e-4)
+# How often frequencies are added where weights fail between those that were looked at, and slower rates are tried where
+# weights were found and no P.
+_REFINED, _ROUNDS = 4, 4
+# By how much (*) is to hold: the more, the better the constant.
+_MARGINS = (1e-2, 1e-3, 1e-5, 1e-8)
+# Parts of what `pairs` may add to P that are tried.
+SHARES = (0.7, 0.6, 0.8, 0.5, 0.9, 0.4, 1.0, 0.2, 0.0)
 
 
 def remembering(loop: Loop, every: Sequence[Multiplier], t: Array) -> Loop:
@@ -127,15 +129,48 @@ def is_positive(M: Array, shift: float) -> bool:
     return True
 
 
-def constant(at: Setting, loops: Sequence[Loop], weights: Any, P: Sequence[Array]) -> float:
-    """K with |xi_k| <= K rho^k |xi_0|: V_0, with what phi adds to it in the first iteration, over the least of P."""
+def pairs(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, share: float) -> Array:
+    """A matrix Q with V >= |xi|_{P + Q}^2, so that P + Q and not P has to be positive.
+
+    V has 2 t phi(u) of delayed or descent multipliers and 2 t' phi*(w_before) of conjugate ones, and for all u and w
+    phi(u) + phi*(w) >= <u, w>. So Q is 2 c <u, M w_before> with M of the conjugate multiplier and c at most the smaller
+    one of the weights, here `share` of it. All directions of R^p belong to one function: all loops take one share.
+    """
+
+    def total(one: Multiplier, *kinds: str) -> float:
+        same = [(other.role, other.group) == (one.role, one.group) and other.kind in kinds for other in every]
+        return float(t[same].sum())
+
+    Q, place = np.zeros_like(loop.F), np.zeros(loop.inputs, np.intp)
+    place[loop.kept] = loop.states - loop.kept.size + np.arange(loop.kept.size)
+    for channel in loop.channels:
+        u, w = channel.rows + (loop.d if channel.role == "h" else 0), place[loop.columns(channel)]
+        for one, weight in zip(every, t, strict=True):
+            if one.role == channel.role and one.kind == "conjugate" and weight > 0.0:
+                part = min(1.0, total(one, "delayed", "descent") / total(one, "conjugate"))
+                M = share * (1.0 - 1e-9) * part * weight * joined(at, channel, one, loop.q).toarray()
+                Q[np.ix_(u, w)] += M
+                Q[np.ix_(w, u)] += M.T
+    return Q
+
+
+def is_bounded_below(at: Setting, loop: Loop, every: Sequence[Multiplier], t: Array, P: Array, share: float) -> bool:
+    """Whether P + Q is positive for sure, Q of `pairs`."""
+    M = P + pairs(at, loop, every, t, share) if loop.kept.size else P
+    return is_positive(M, 8.0 * _EPS * norm_bound(M))
+
+
+def constant(at: Setting, loops: Sequence[Loop], weights: Any, P: Sequence[Array], share: float) -> float:
+    """K with |xi_k| <= K rho^k |xi_0|: V_0, with what phi adds to it in the first iteration, over the least of V."""
+    every, t = [one for one, _ in weights], np.array([weight for _, weight in weights])
     least = most = None
     for loop, one in zip(loops, P, strict=True):
         own = one.shape[0] - loop.kept.size
         if own:
             # |xi|_P^2 is least where the states that are kept are chosen for it, and they begin at zero.
-            low = 1.0 / float(np.linalg.eigvalsh(np.linalg.inv(one)[:own, :own])[-1])
-            while low > 0.0 and not is_positive(one - low * np.eye(len(one), own) @ np.eye(own, len(one)), 0.0):
+            below = one + pairs(at, loop, every, t, share) if loop.kept.size else one
+            low = 1.0 / float(np.linalg.eigvalsh(np.linalg.inv(below)[:own, :own])[-1])
+            while low > 0.0 and not is_positive(below - np.diag(np.repeat([low, 0.0], [own, loop.kept.size])), 0.0):
                 low *= 0.99
             least = low if least is None else min(least, low)
             most = max(float(np.linalg.eigvalsh(one[:own, :own])[-1]) * (1.0 + 1e-9), most or 0.0)
@@ -216,12 +251,29 @@ class RateSearch:
         )
 
     def best_rate(self, radius: float) -> Proof | None:
-        """The best rate above this radius that could be proved."""
-        proof = self._best(radius, self.prove, _PARTS, _HALVINGS)
-        if proof is None:
-            return None
-        better = self._solve(proof.rate, np.array([t for _, t in proof.weights]), _BETTER)
-        return proof if better is None or better.constant > proof.constant else better
+        """The best rate above this radius that could be proved.
+
+        Weights come first, for they are cheap, and P for the best rates that have some; where no P is found, again for
+        slower ones.
+        """
+        for _ in range(_ROUNDS):
+            found: dict[float, Array] = {}
+
+            def attempt(rho: float, found: dict[float, Array] = found) -> Array | None:
+                t = self.weights(rho)
+                if t is not None:
+                    found[rho] = t
+                return t
+
+            self._best(radius, attempt, _PARTS, _HALVINGS)
+            if not found:
+                return None
+            self.on_grid = min(found) if self.on_grid is None else self.on_grid
+            proof = next((one for one in (self.solve(rho, found[rho]) for rho in sorted(found)) if one), None)
+            if proof is not None:
+                return proof
+            radius = 0.5 * (1.0 + max(found))
+        return None
 
     def _best(
         self, radius: float, attempt: Callable[[float], Found | None], parts: tuple[float, ...], halvings: int
@@ -242,38 +294,39 @@ class RateSearch:
             before, part, found = (middle, part, found) if better is None else (before, middle, better)
         return found
 
-    def prove(self, rho: float) -> Proof | None:
-        """A proof of this rate, or None; without conjugate multipliers, which need more states, where that will do."""
-        every = self.multipliers.every
-        found = self.with_weights(rho, conjugate=False)
-        if found is None and any(one.kind == "conjugate" for one in every):
-            found = self.with_weights(rho, conjugate=True)
-        return found
+    def weights(self, rho: float) -> Array | None:
+        """Weights for this rate, or None; of conjugate multipliers, which need more states, where no others will do."""
+        t = self.refined(rho, conjugate=False)
+        if t is None and any(one.kind == "conjugate" for one in self.multipliers.every):
+            t = self.refined(rho, conjugate=True)
+        return t
 
-    def with_weights(self, rho: float, conjugate: bool) -> Proof | None:
-        """A proof of this rate with conjugate multipliers, or without any."""
+    def refined(self, rho: float, conjugate: bool) -> Array | None:
+        """The weights, after frequencies were added where they failed between those that had been looked at."""
         t = self.multipliers.at_rate(rho, conjugate=conjugate)
         for _ in range(_REFINED):
             if t is None or not self.multipliers.refine(rho, t):
                 break
             t = self.multipliers.at_rate(rho, conjugate=conjugate)
-        if t is None:
-            return None
-        self.on_grid = rho if self.on_grid is None else min(self.on_grid, rho)
-        return self._solve(rho, t, _WIDE_MARGINS if conjugate else _MARGINS)
+        return t
 
-    def _solve(self, rho: float, t: Array, margins: tuple[float, ...]) -> Proof | None:
+    def solve(self, rho: float, t: Array) -> Proof | None:
         """P for these weights that passes the check, with the first of the margins for which there is one."""
         every = self.multipliers.every
         loops = [remembering(loop, every, t) for loop in self.multipliers.loops]
         forms = [supply(self.at, loop, every, t, rho) for loop in loops]
-        for margin in margins:
-            P = [riccati(loop, S, rho, margin) for loop, S in zip(loops, forms, strict=True)]
-            sure = [one for one in P if one is not None]
-            if len(sure) == len(loops) and all(
-                is_positive(one, 0.0) and holds(self.at, loop, every, t, rho, one)
-                for loop, one in zip(loops, sure, strict=True)
-            ):
+        for margin in _MARGINS:
+            P: list[Array] = []
+            shares = list(SHARES if any(loop.kept.size for loop in loops) else (0.0,))
+            # The last loop, of directions off the range of A, is far smaller: where it fails, the first is not tried.
+            for loop, S in reversed(list(zip(loops, forms, strict=True))):
+                one = riccati(loop, S, rho, margin)
+                if one is not None:
+                    P.insert(0, one)
+                    shares = [share for share in shares if is_bounded_below(self.at, loop, every, t, one, share)]
+                if one is None or not shares or not holds(self.at, loop, every, t, rho, one):
+                    break
+            else:
                 weights = tuple(zip(every, t.tolist(), strict=True))
-                return Proof(rho, weights, tuple(sure), constant(self.at, loops, weights, sure))
+                return Proof(rho, weights, tuple(P), constant(self.at, loops, weights, P, shares[0]))
         return None

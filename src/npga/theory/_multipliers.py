@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,20 +30,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs, eigsh
+from scipy.sparse.linalg import ArpackError, eigs
 
-from npga.theory._feedback import Loop, Setting
+from npga.theory._feedback import Channel, Loop, Setting
 
 Array = NDArray[Any]
 
-# More groups than this share their multipliers, and of an h with more coordinates than this no w is remembered.
-_GROUPS, _REMEMBERED = 40, 200
+# More groups than this share their multipliers.
+_GROUPS = 40
 # Frequencies that are looked at, apart from those of slow modes, at most so many; vectors that one of them adds.
 _SPREAD, _SLOW, _TOP = 28, 24, 3
 # A margin below this is none.
 _MARGIN = 1e-9
-# Beyond these sizes eigenvalues come from Krylov spaces: of F, and of a Hermitian matrix of the inputs.
-_DENSE_F, _DENSE_W = 700, 400
+# Beyond these sizes eigenvalues come from Krylov spaces: of F, so many, and of a form in the inputs, of this dimension.
+_DENSE_F, _FEW, _DENSE_W, _KRYLOV = 700, 6, 400, 60
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,7 @@ def multipliers(at: Setting) -> list[Multiplier]:
     for one in at.channels:
         if one.role == "h":
             ways = ("each", "neighbours", "mean") if at.n > 1 else ("each",)
-            kinds = ("static", "delayed", "conjugate") if one.size <= _REMEMBERED else ("static", "delayed")
-            found += [Multiplier("h", kind, None, way) for kind in kinds for way in ways]
+            found += [Multiplier("h", kind, None, way) for kind in ("static", "delayed", "conjugate") for way in ways]
             continue
         count = int(one.groups.max()) + 1
         groups = list(range(count)) if count <= _GROUPS else [None]
@@ -136,22 +136,21 @@ def _entries(at: Setting, loop: Loop, one: Multiplier) -> Iterator[Entry]:
     w = 2 * d + 2 * duals + loop.columns(channel).start + np.arange(channel.size)
     begin, span = (2 * d, duals) if one.role == "h" else (0, d)
     now, new = begin + channel.rows, begin + span + channel.rows
-    keep = np.ones(channel.size) if one.group is None else (channel.groups == one.group).astype(float)
-    mine = _diagonal(keep)
-    joined = mine if one.role != "h" or one.across == "each" else _across(at, one.across, loop.q)
+    keep = _members(channel, one)
+    mine, M = _diagonal(keep), joined(at, channel, one, loop.q)
     if one.kind == "static":
         if one.across != "each":
-            joined = sparse.coo_array(sparse.eye_array(duals) - joined)
-        yield w, now if one.role == "f" else new, joined, (1.0, 0.0)
-        yield w, w, sparse.coo_array(joined @ sparse.diags_array(1.0 / channel.limit)), (-1.0, 0.0)
+            M = sparse.coo_array(sparse.eye_array(duals) - M)
+        yield w, now if one.role == "f" else new, M, (1.0, 0.0)
+        yield w, w, sparse.coo_array(M @ sparse.diags_array(1.0 / channel.limit)), (-1.0, 0.0)
         return
     if one.kind == "conjugate":
         at_w = now if one.role == "f" else new
         yield w, at_w, mine, (1.0, 0.0)
-        yield w + loop.inputs, at_w, joined, (0.0, -1.0)
+        yield w + loop.inputs, at_w, M, (0.0, -1.0)
     else:
         yield w, new, mine, (1.0, 0.0)
-        yield w, now, joined, (0.0, -1.0)
+        yield w, now, M, (0.0, -1.0)
     yield w, w, _diagonal(keep / channel.limit), (-0.5, 0.5)
     if one.kind == "descent":
         curve = _diagonal(0.5 * keep * channel.limit)
@@ -164,8 +163,16 @@ def _diagonal(values: Array) -> Any:
     return sparse.coo_array((values[here], (here, here)), shape=(values.size, values.size))
 
 
-def _across(at: Setting, way: str, q: int) -> Any:
-    M = at.mixing if way == "neighbours" else np.full((at.n, at.n), 1.0 / at.n)
+def _members(channel: Channel, one: Multiplier) -> Array:
+    """One for the coordinates of a channel that the multiplier is about, else zero."""
+    return np.ones(channel.size) if one.group is None else (channel.groups == one.group).astype(float)
+
+
+def joined(at: Setting, channel: Channel, one: Multiplier, q: int) -> Any:
+    """M of a multiplier in the coordinates of its channel: I, or W or 11^T/n on the agents, each of q coordinates."""
+    if one.across == "each":
+        return _diagonal(_members(channel, one))
+    M = at.mixing if one.across == "neighbours" else np.full((at.n, at.n), 1.0 / at.n)
     return sparse.coo_array(sparse.kron(sparse.coo_array(M), sparse.eye_array(q)))
 
 
@@ -275,33 +282,36 @@ class Response:
     def top(self, total: Any) -> tuple[Array, Array]:
         """The largest eigenvalues of the form `total` in w, and their vectors."""
         m = self.loop.inputs
-        if m <= _DENSE_W:
-            y = self.apply(np.eye(m, dtype=complex))
-            found: Array = y.conj().T @ (total @ y)
-            values, vectors = np.linalg.eigh(0.5 * (found + found.conj().T))
-            return values[-_TOP:], vectors[:, -_TOP:]
+        V = np.eye(m, dtype=complex) if m <= _DENSE_W else self._krylov(total)
+        y = self.apply(V)
+        found: Array = y.conj().T @ (total @ y)
+        values, vectors = np.linalg.eigh(0.5 * (found + found.conj().T))
+        return values[-_TOP:], V @ vectors[:, -_TOP:]
 
-        def product(w: Array) -> Array:
-            return self.adjoint(total @ self.apply(w.reshape(m, 1))[:, 0])
+    def _krylov(self, total: Any) -> Array:
+        """An orthonormal basis of a Krylov space of the form.
 
-        start = np.cos(np.arange(m)).astype(complex)
-        try:
-            operator = LinearOperator((m, m), product, dtype=complex)
-            values, vectors = eigsh(operator, _TOP, which="LA", v0=start, tol=1e-3, maxiter=80)
-        except ArpackNoConvergence as error:
-            return (error.eigenvalues, error.eigenvectors) if len(error.eigenvalues) else (-np.ones(1), start[:, None])
-        return values, vectors
+        Eigenvalues come in clusters, one value for each direction of R^p, so that the space knows the largest of them
+        long before single vectors have converged. Those are not needed.
+        """
+        m = self.loop.inputs
+        V = np.zeros((m, _KRYLOV), complex)
+        w = np.cos(np.arange(m)).astype(complex)
+        for k in range(_KRYLOV):
+            for _ in range(2):
+                w = w - V[:, :k] @ (V[:, :k].conj().T @ w)
+            V[:, k] = w / np.linalg.norm(w)
+            w = self.adjoint(total @ self.apply(V[:, [k]])[:, 0])
+        return V
 
 
 def slow_values(F: Array) -> Array:
-    """The eigenvalues of F, or the largest of them where F is large."""
-    if F.shape[0] <= _DENSE_F:
-        return np.linalg.eigvals(F)
-    try:
-        return np.asarray(eigs(F, _SLOW, v0=np.cos(np.arange(F.shape[0])), return_eigenvectors=False))
-    except ArpackError as error:
-        found = getattr(error, "eigenvalues", np.zeros(0))
-        return found if len(found) else np.linalg.eigvals(F)
+    """The eigenvalues of F, or the largest of them where F is large: it is sparse then, n x n blocks times I and A."""
+    if F.shape[0] > _DENSE_F:
+        start = np.cos(np.arange(F.shape[0]))
+        with suppress(ArpackError):
+            return np.asarray(eigs(sparse.csr_array(F), _FEW, ncv=40, v0=start, tol=1e-10, return_eigenvectors=False))
+    return np.linalg.eigvals(F)
 
 
 # ------------------------------------------------------------------ weights by cuts

@@ -4,8 +4,9 @@ No certified rate is below the radius of a linear member of the class (g = 0, or
 simplices descend first on the largest of these radii (`npga.theory.slowest_member`), which is smooth and cheap, from
 the best of a sample and from the steps of the theorems, and then on a sketch of the certified rate itself
 (`npga.theory.sketch_rate`). The best points are certified in full, and the first whose proof passes its check is taken.
-The rate is that of the whole class, so no solution is needed; where one is known, it chooses among steps whose
-certified rates are about equal: those that are fastest near it.
+The rate is that of the whole class, so no solution is needed. Where one is known, runs decide among steps whose
+certified iterations are within `_WORTH` of the least: a simplex descends on the length of a run to the solution, where
+no linear member of the class is slower than that.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from npga.networks import Network, Version
 from npga.problem import Problem
 from npga.solver import Reference
 from npga.steps import Steps
-from npga.theory import STATES, Certificate, certify, linearised_rate, sketch_rate, slowest_member, states
-from npga.tuning._search import Budget, OutOfTimeError, measure
+from npga.theory import STATES, Certificate, certify, sketch_rate, slowest_member, states
+from npga.tuning._search import Budget, Measured, OutOfTimeError, measure
 from npga.tuning._space import DesignSpace, SearchSpace, StepSpace
 from npga.tuning._spectral import ACCURACY, FORBIDDEN, Found, descend, descend_again, slowness
 from npga.tuning._tuning_results import DesignedVersion, Trial, Trials, Tuning
@@ -36,12 +37,17 @@ Array = NDArray[Any]
 # A sample around a cautious point, and how wide it is; simplices from the best of it, their size and evaluations, those
 # from the winner, and those on the sketch of the certified rate.
 _SAMPLES, _WIDE = 16, 0.8
-_STARTS, _SIZE, _DESCENT = 2, 0.5, 35
-_AGAIN = (0.3, 0.15)
+_STARTS, _SIZE, _DESCENT = 2, 0.5, 60
+_AGAIN = (0.3, 0.15, 0.3)
 _FINE, _SKETCHES = (0.2, 0.1), 15
-# Certificates that are computed in full at most; certified iterations that a faster run may cost.
-_CHECKED, _WORTH = 6, 1.15
-_CONFIRMED = 200_000
+# Certificates that are computed in full at most; how many times the least certified iterations a faster run may cost.
+_CHECKED, _WORTH = 6, 1.25
+# Evaluations of a descent on runs, and what a member costs that is slower than it may be, in powers of ten.
+_RUNS, _STEEP = 45, 5.0
+# Iterations of a run at most; where `slowness` is above this, nothing converges.
+_CONFIRMED, _UNSTABLE = 200_000, 9.0
+# Places between the best certified rate and the fastest run that are sketched.
+_BETWEEN = (0.25, 0.5, 0.75, 1.0)
 
 
 def tune_certified(
@@ -56,23 +62,22 @@ def tune_certified(
 ) -> Tuning:
     """Minimise the certified rate over alpha, beta, gamma, theta and c.
 
-    Among steps whose certified iterations are within 15 % of the least, those that are fastest near `star`.
+    With `star`, the fastest run to it of steps whose certified iterations are within 25 % of the least.
     """
     begun = time.perf_counter()
     space = StepSpace(problem, network, version, gamma_max)
     rng = np.random.default_rng(seed)
-    job = CertifiedSearch(problem, network, space, budget)
+    job = CertifiedSearch(problem, network, space, budget, star)
     points = [space.middle, *(space.middle + _WIDE * rng.standard_normal((_SAMPLES, len(space.middle))))]
     known = certify(problem, network, version)
     if known.steps is not None:
         points.append(space.encode(known.steps))
     job.search(points, rng)
-    hopeful = _preferred(problem, network, job.sketched, star)
-    best, cert = proved(problem, network, hopeful, version.name, len(job.trials))
+    best, cert = proved(problem, network, job.sketched, version.name, len(job.trials))
     words, measured = _words(cert), math.nan
     if star is not None:
-        measured = measure(problem, network, best.version, best.steps, star.x, ACCURACY, _CONFIRMED).iterations
-        words += f" A run reached {ACCURACY:g} in {measured:.0f} iterations."
+        best, cert, measured = job.fastest(best, cert)
+        words = f"{_words(cert)} A run reached {ACCURACY:g} in {measured:.0f} iterations."
     spent = time.perf_counter() - begun
     return Tuning(
         best.version, best.steps, network, "certified", cert.instance.rate, job.trials, words, spent, measured, cert
@@ -90,15 +95,19 @@ class CertifiedSearch:
         Where to search.
     budget
         Time and progress.
+    star
+        A solution for runs to end at, where they are to decide among steps of about the same certified rate.
     """
 
-    def __init__(self, problem: Problem, network: Network, space: SearchSpace, budget: Budget) -> None:
+    def __init__(
+        self, problem: Problem, network: Network, space: SearchSpace, budget: Budget, star: Reference | None = None
+    ) -> None:
         if states(problem) > STATES:
             raise InputError(
                 f"certified steps need dense matrices of {states(problem):,} states, and the limit is {STATES:,}; use "
                 "method='theorem', whose steps are certified too"
             )
-        self.problem, self.network, self.space, self.budget = problem, network, space, budget
+        self.problem, self.network, self.space, self.budget, self.star = problem, network, space, budget, star
         self.trials = Trials()
 
     def members(self, point: Array) -> float:
@@ -124,6 +133,18 @@ class CertifiedSearch:
         self.budget.tell("certified", len(self.trials), value)
         return value
 
+    def length(self, point: Array, most: float) -> float:
+        """Logarithm of the iterations of a run to `star`; more where `members` is above `most`."""
+        slow = self.members(point)
+        if not slow < _UNSTABLE:
+            return slow
+        excess = _STEEP * max(slow - most, 0.0)
+        return math.log10(max(self._run(*self.space.decode(point)).expected, 1.0)) + excess
+
+    def _run(self, version: Version, steps: Steps) -> Measured:
+        assert self.star is not None
+        return measure(self.problem, self.network, version, steps, self.star.x, ACCURACY, _CONFIRMED)
+
     @property
     def sketched(self) -> list[Trial]:
         """Trials of the certified rate itself that have one, the best first."""
@@ -139,20 +160,28 @@ class CertifiedSearch:
             # Where the slowest members tell little, what can be proved may be best elsewhere.
             starts = [*dict.fromkeys(map(tuple, (one[1] for one in reversed(ends)))), *(tuple(p) for p in points[:1])]
             sketches: list[Found] = [(self.sketch(np.array(point)), np.array(point)) for point in starts]
-            descend_again(self.sketch, min(sketches, key=lambda one: one[0]), _FINE, _SKETCHES, rng)
+            best = descend_again(self.sketch, min(sketches, key=lambda one: one[0]), _FINE, _SKETCHES, rng)
+            if self.star is not None:
+                slow, point = min(ends, key=lambda one: one[0])
+                length = partial(self.length, most=slow + math.log10(_WORTH))
+                fast = descend_again(length, (math.inf, point), _FINE, _RUNS, rng)
+                for share in _BETWEEN:
+                    self.sketch(best[1] + share * (fast[1] - best[1]))
 
+    def fastest(self, best: Trial, cert: Certificate) -> tuple[Trial, Certificate, float]:
+        """The shortest run at steps that are proved with at most `_WORTH` times the certified iterations of the best.
 
-def _preferred(problem: Problem, network: Network, found: list[Trial], star: Reference | None) -> list[Trial]:
-    """The trials as they are to be tried: about the best certified rate first, and of these the fastest at `star`."""
-    if star is None or not found:
-        return found
-    worth = [one for one in found if _WORTH * (1.0 - one.rate) >= 1.0 - found[0].rate]
-
-    def near(trial: Trial) -> float:
-        rate = linearised_rate(problem, network, trial.version, trial.steps, star.x, star.lam)
-        return rate if math.isfinite(rate) else trial.rate
-
-    return sorted(worth, key=near) + [one for one in found if one not in worth]
+        A sketch is rough, so that somewhat slower ones are tried too.
+        """
+        shortest = self._run(best.version, best.steps).iterations
+        worth = [one for one in self.sketched if 1.2 * _WORTH * (1.0 - one.rate) >= 1.0 - best.rate]
+        runs = [(self._run(one.version, one.steps).iterations, one) for one in worth]
+        faster = sorted((pair for pair in runs if pair[0] < shortest), key=lambda pair: pair[0])
+        for run, one in faster[:_CHECKED]:
+            found = certify(self.problem, self.network, one.version, one.steps)
+            if _WORTH * (1.0 - found.instance.rate) >= 1.0 - cert.instance.rate and found.instance.P:
+                return one, found, run
+        return best, cert, shortest
 
 
 def proved(
