@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import typer
 
+import npga
+from npga import functions as fn
 from npga.cli._output import JSON, NOT_MET, add_command, show_json, show_table, speaking
-from npga.networks import Network, Version
 
 # What an optional package is for, and the extra that brings it.
 OPTIONAL = {
@@ -39,8 +40,6 @@ def versions(as_json: JSON = False) -> None:
     with its proof in docs/theory. They are found by certifying three small problems: a full-rank A with any h (1, 2), h
     the indicator of a point (3), a smooth h (4).
     """
-    import npga
-
     with speaking():
         covered = {row.name: theorems_of(row) for row in npga.versions()}
         rows = [line | {"theorems": covered[line["name"]]} for line in npga.versions().to_dicts()]
@@ -56,24 +55,19 @@ def versions(as_json: JSON = False) -> None:
     typer.echo("dcpa is p2d2 with c = 1 and theta = 1; dcda is exact-diffusion with theta = 0 and gamma = 1.")
 
 
-def theorems_of(version: Version) -> list[str]:
+def theorems_of(version: npga.Version) -> list[str]:
     """Theorems that cover the version on some problem; with a prime if only on W'."""
-    from npga.theory import certify
-
-    network = Network.path(6)  # the smallest eigenvalue of its W is negative, as is common
+    network = npga.Network.path(6)  # the smallest eigenvalue of its W is negative, as is common
     found: dict[str, str] = {}
     for mark, place in (("", network), ("'", network.lazy())):
         for problem in _examples():
-            for key, theorem in certify(problem, place, version).theorems.items():
+            for key, theorem in npga.certify(problem, place, version).theorems.items():
                 if theorem.applies:
                     found.setdefault(key, key + mark)
     return [found[key] for key in sorted(found)]
 
 
 def _examples() -> list[Any]:
-    import npga
-    from npga import functions as fn
-
     blocks = np.random.default_rng(0).standard_normal((6, 2, 2))
     plain = [npga.Agent(A=A, f=fn.SquaredNorm(1.0)) for A in blocks]
     sparse = [npga.Agent(A=A, f=fn.SquaredNorm(1.0), g=fn.L1(0.1)) for A in blocks]
@@ -133,18 +127,11 @@ def _try(name: str, test: Callable[[], str]) -> dict[str, Any]:
 
 
 def _small_problem() -> Any:
-    import numpy as np
-
-    import npga
-    from npga import functions as fn
-
     agents = [npga.Agent(A=np.array([[1.0 + i]]), f=fn.SquaredNorm(1.0)) for i in range(4)]
     return npga.Problem(agents, fn.Equality([1.0])), npga.Network.ring(4)
 
 
 def _solves() -> str:
-    import npga
-
     problem, network = _small_problem()
     result = npga.solve(problem, network, "nids", npga.Steps(0.5, 0.05), tol=1e-10)
     if not result.status.ok:
@@ -153,9 +140,7 @@ def _solves() -> str:
 
 
 def _certifies() -> str:
-    import npga
-
-    problem, network, *_ = _small_problem()
+    problem, network = _small_problem()
     best = npga.certify(problem, network, "nids").best
     return "no theorem" if best is None else f"Theorem {best.key}"
 

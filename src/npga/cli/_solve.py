@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+import npga
 from npga.cli._output import JSON, NOT_MET, add_command, console, show_json, show_table, speaking
 from npga.cli._problem_file import ProblemFile, read_problem
 from npga.errors import InputError, nearest
@@ -91,8 +92,6 @@ def solve(
 
     Without a version or steps they are chosen, and the answer says which.
     """
-    import npga
-
     with speaking():
         given = _read(problem, version, c, steps, lazy, tol=tol, max_iters=max_iters, max_seconds=max_seconds)
         found = npga.solve(
@@ -132,15 +131,13 @@ def certify(
 
     Beside the theorem's rate it shows what is proved for this instance, and the rate near the solution.
     """
-    import npga
-
     with speaking():
         given = _read(problem, version, c, steps, lazy)
         found = npga.certify(given.problem, given.network, _required(given), given.steps)
         answer = found.to_dict()
         if found.steps is not None:
             found = _at_solution(given, found)
-            answer |= {"instance": found.instance.to_dict(), "linearised": _number(found.linearised)}
+            answer |= {"instance": found.instance.to_dict(), "linearised": found.linearised}
     if as_json:
         show_json(answer)
     else:
@@ -152,17 +149,11 @@ def certify(
 
 def _at_solution(given: ProblemFile, found: Any) -> Any:
     """The certificate with the linearised rate, if a solution can be had."""
-    import npga
-
     try:
         star = npga.reference(given.problem)
     except npga.errors.NpgaError:
         return found
     return found.at_solution(star.x, star.lam)
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def tune(
@@ -177,20 +168,11 @@ def tune(
     as_json: JSON = False,
 ) -> None:
     """Find step sizes for a problem file, for one version or for all."""
-    import npga
-
     with speaking():
         given = _read(problem, version, None, None, lazy)
-        if every:
-            found = list(
-                npga.tune(
-                    given.problem, given.network, versions="all", by=by, method=method, seed=seed, certified=certified
-                )
-            )
-        else:
-            version_ = _required(given)
-            found = [npga.tune(given.problem, given.network, version_, method=method, seed=seed, certified=certified)]
-    rows = [_tuning(item) for item in found]
+        what = {"versions": "all", "by": by} if every else {"version": _required(given)}
+        found = npga.tune(given.problem, given.network, **what, method=method, seed=seed, certified=certified)
+    rows = [_tuning(item) for item in (found if every else [found])]
     if as_json:
         show_json(rows if every else rows[0])
         return
@@ -242,7 +224,7 @@ def _write(path: Path, found: Any) -> None:
 
 
 def _answer(found: Any) -> dict[str, Any]:
-    last = found.trace[-1]
+    counts = ("iterations", "rounds", "messages", "floats_sent", "seconds")
     return {
         "status": found.status.value,
         "message": found.message,
@@ -250,14 +232,8 @@ def _answer(found: Any) -> dict[str, Any]:
         "c": found.version.c,
         "lazy": found.network.is_lazy,
         "steps": asdict(found.steps),
-        "iterations": found.iterations,
-        "rounds": found.rounds,
-        "messages": found.messages,
-        "floats_sent": found.floats_sent,
-        "seconds": found.seconds,
-        "kkt": last.kkt,
-        "consensus": last.consensus,
-        "objective": last.objective,
+        **{name: getattr(found, name) for name in counts},
+        **{name: getattr(found.trace[-1], name) for name in ("kkt", "consensus", "objective")},
         "x": [block.tolist() for block in found.blocks],
     }
 
@@ -313,8 +289,6 @@ def compare(
     `npga versions` and npga.methods() list what can be compared.
     """
     with speaking():
-        import npga
-
         problem, network = _target(target)
         entries = [_entry(word.strip()) for word in methods.split(",") if word.strip()]
         store = None if out is None else out / "comparison.jsonl"
@@ -349,8 +323,6 @@ def _target(target: str) -> tuple[Any, Any]:
 
 
 def _entry(word: str) -> Any:
-    import npga
-
     name, colon, degree = word.partition(":")
     if not colon:
         return name

@@ -263,19 +263,7 @@ def seed_of(seed: int, *axes: str | int) -> int:
 
 
 def draw_rows(X: Array, samples: int, seed: int, *, full_rank: bool) -> tuple[NDArray[np.int64], int]:
-    """Ascending row numbers of a draw without replacement, and how many draws it took to reach full row rank.
-
-    Parameters
-    ----------
-    X
-        The table to draw from, with its column of ones.
-    samples
-        Number of rows p.
-    seed
-        Seed of the draw.
-    full_rank
-        Whether to draw again until the rows are linearly independent.
-    """
+    """Ascending row numbers of a draw without replacement, and how many draws it took to reach full row rank."""
     if not 1 <= samples <= len(X):
         raise InputError(f"{samples} samples were asked for; expected between 1 and the {len(X)} rows of the table")
     rng = np.random.default_rng(seed)

@@ -34,17 +34,7 @@ _ACROSS = 4
 
 
 def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
-    """Draw both panels from the rows of curves.csv; returns the PNG and the PDF.
-
-    Parameters
-    ----------
-    points
-        The table of curves.
-    title
-        Title of the figure.
-    stem
-        Path without its ending.
-    """
+    """Draw both panels from the rows of curves.csv; returns the PNG and the PDF, `stem` with their endings."""
     plt = pyplot()
     draws = len({row["repetition"] for row in points})
     figure, axes = plt.subplots(1, 2, figsize=(11.0, 5.2), sharey=True, layout="constrained")
@@ -58,17 +48,7 @@ def draw_gaps(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
 
 
 def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
-    """Draw a small panel for each version: its median over draws, the quartiles around it, and DCPA's median.
-
-    Parameters
-    ----------
-    points
-        The table of curves, of several draws.
-    title
-        Title of the figure.
-    stem
-        Path without its ending.
-    """
+    """Draw a small panel for each version: its median over draws, the quartiles around it, and DCPA's median."""
     plt = pyplot()
     found = {curve.version: curve for curve in gap_curves(points, "iteration")}
     rival = found.get(BASELINE)
@@ -100,17 +80,7 @@ def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
 
 
 def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
-    """Draw how many times fewer iterations and rounds than DCPA each version needs, one dot for each draw.
-
-    Parameters
-    ----------
-    table
-        Rows of `advantages`.
-    title
-        Title of the figure.
-    stem
-        Path without its ending.
-    """
+    """Draw how many times fewer iterations and rounds than DCPA each row of `advantages` needs, a dot for each draw."""
     plt = pyplot()
     rows = list(table)
     names = [row["version"] for row in rows]
@@ -189,10 +159,7 @@ def _labels(axis: Any, shown: Sequence[GapCurve], floor: float) -> None:
     limit = axis.get_xlim()[1]
     ends = np.array([to_pixels.transform((min(curve.x[-1], limit), floor))[0] for curve in ordered])
     room = 1.25 * _FONT * axis.figure.dpi / 72.0
-    left, right = (
-        to_pixels.transform((axis.get_xlim()[0], floor))[0],
-        to_pixels.transform((axis.get_xlim()[1], floor))[0],
-    )
+    left, right = (to_pixels.transform((end, floor))[0] for end in axis.get_xlim())
     places = spread(ends, room, left + room / 2, right)
     height = to_pixels.transform((0.0, floor))[1]
     for curve, place in zip(ordered, places, strict=True):
@@ -231,8 +198,7 @@ def spread(wanted: Array, room: float, left: float, right: float) -> Array:
 
 
 def _bare(axis: Any) -> None:
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def save(figure: Any, stem: Path) -> list[Path]:
@@ -255,17 +221,7 @@ def pyplot() -> Any:
 
 @dataclass(frozen=True)
 class GapCurve:
-    """The gap of one version against a count of work.
-
-    Parameters
-    ----------
-    version
-        Its name.
-    x, gap
-        Counts and relative distances to x*; the median when there are several draws.
-    low, high
-        The band: first and third quartile over draws; None with one draw.
-    """
+    """The gap of one version against a count x of work: the median, with the quartiles, if there are several draws."""
 
     version: str
     x: Array
@@ -275,15 +231,7 @@ class GapCurve:
 
 
 def gap_curves(points: Iterable[Row], against: str) -> list[GapCurve]:
-    """The chosen tuned curve of every version, in the order of the table.
-
-    Parameters
-    ----------
-    points
-        Rows of curves.csv.
-    against
-        "iteration" or "round".
-    """
+    """The chosen tuned curve of every version, against "iteration" or "round", in the order of curves.csv."""
     found: dict[str, dict[int, tuple[list[float], list[float]]]] = {}
     for row in points:
         if row["setting"] == "tuned" and row["chosen"]:
@@ -307,13 +255,7 @@ def _merge(name: str, draws: list[tuple[list[float], list[float]]]) -> GapCurve:
 
 
 def advantages(runs: Sequence[Row]) -> list[Row]:
-    """For each version but DCPA: iterations and rounds of DCPA divided by its own, one number for each draw.
-
-    Parameters
-    ----------
-    runs
-        Rows of summary.csv.
-    """
+    """For each version but DCPA: iterations and rounds of DCPA divided by its own, one number for each draw."""
     chosen = [row for row in runs if row["setting"] == "tuned" and row["chosen"] and row[f"rounds_{LEVEL}"] is not None]
     base = {row["repetition"]: row for row in chosen if row["version"] == BASELINE}
     table: dict[str, Row] = {}

@@ -87,25 +87,12 @@ class Protocol:
 
 
 def _canonical(names: Iterable[str]) -> list[str]:
-    found = []
-    for name in names:
-        known = name if name == CENTRAL else find_version(name).name
-        if known not in found:
-            found.append(known)
-    return found
+    return list(dict.fromkeys(name if name == CENTRAL else find_version(name).name for name in names))
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one version leaves behind on one repetition of one experiment, tuned and at its certified steps.
-
-    Parameters
-    ----------
-    runs
-        One summary row for each run.
-    points
-        The recorded points of all runs.
-    """
+    """What one version leaves behind on one draw: a summary row for each run, and the recorded points of all."""
 
     runs: list[Row] = field(default_factory=list)
     points: list[Row] = field(default_factory=list)
@@ -286,17 +273,7 @@ def _outcome(result: Result) -> Row:
 
 
 def reached(counts: Array, gap: Array, level: float) -> int | None:
-    """The first recorded count from which on the gap stays at or below `level`; None if it does not.
-
-    Parameters
-    ----------
-    counts
-        Recorded iterations or rounds, ascending.
-    gap
-        Relative distances to x*.
-    level
-        The accuracy, such as 1e-8.
-    """
+    """The first recorded count from which on the gap stays at or below `level`; None if it does not."""
     above = np.flatnonzero(~(gap <= level))
     first = int(above[-1]) + 1 if above.size else 0
     return int(counts[first]) if first < len(counts) else None

@@ -165,12 +165,12 @@ def _experiment_sections(folder: Path) -> list[Section]:
         curve_section(
             f"{title}: gap on its way", [("count", "count")], counts, lines, note=note, words="against",
         ),
-        table_section(f"{title}: tuned steps", *_tuned(runs), note),
-        table_section(f"{title}: what was tuned", *_steps(runs), note),
+        table_section(f"{title}: tuned steps", *tuned_cells(runs), note),
+        table_section(f"{title}: what was tuned", *steps_cells(runs), note),
     ]  # fmt: skip
     found = advantages(runs)
     if found:
-        parts.append(table_section(f"{title}: times fewer than DCPA, to a gap of 1e-8", *_advantage(found)))
+        parts.append(table_section(f"{title}: times fewer than DCPA, to a gap of 1e-8", *advantage_cells(found)))
     return [*parts, fact_section(f"{title}: choices", list(about["choices"].items()))]
 
 
@@ -198,18 +198,18 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
         f"Every version was tuned with the same method ({_tuner(runs)}) and budget on W and on W' = (I + W)/2 (DLM, "
         "made of L, has no such choice); the faster one is shown. DCPA is the slice c = 1, theta = 1 of P2D2, "
         "so that P2D2 cannot lose to it except by the tuner's fault.",
-        tuned_table(runs),
+        markdown_table(*tuned_cells(runs)),
         said,
         "### What was tuned",
-        steps_table(runs),
+        markdown_table(*steps_cells(runs)),
     ]
     lines = advantages(runs)
     if lines:
-        parts += ["### Times fewer than DCPA, to a gap of 1e-8", advantage_table(lines)]
+        parts += ["### Times fewer than DCPA, to a gap of 1e-8", markdown_table(*advantage_cells(lines))]
     parts += [
         "## Certified steps",
         "Steps inside the best theorem that applies; the runs are of limited length and apart from those above.",
-        certified_table(runs),
+        markdown_table(*_certified_cells(runs)),
         "## Choices",
         "```json\n" + json.dumps(about["choices"], indent=1) + "\n```",
         "Every draw (rows, rank, condition number, seeds, links) is in choices.json.",
@@ -218,31 +218,25 @@ def _text(runs: Sequence[Row], about: dict[str, Any], said: str) -> str:
 
 
 def verdict(runs: Sequence[Row]) -> str:
-    """Sentences on "certain ATC versions are significantly faster than DCPA in iterations and in rounds"."""
+    """Sentences on the paper's "certain versions of NPGA", much faster than DCPA in iterations and in rounds."""
     table = advantages(runs)
-    atc = [line for line in table if family_of(line["version"]) == "ATC"]
     draws = len({row["repetition"] for row in runs})
-    if not atc or any(len(line["iterations"]) < draws for line in atc):
-        return "DCPA or an ATC version did not run, or did not reach 1e-8 in every draw: there is nothing to compare."
-    both = np.array([np.minimum(line["iterations"], line["rounds"]) for line in atc])
+    if not table or any(len(line["iterations"]) < draws for line in table):
+        return "DCPA or another version did not run, or did not reach 1e-8 in every draw: there is nothing to compare."
+    both = np.array([np.minimum(line["iterations"], line["rounds"]) for line in table])
     clear = int((both.max(axis=0) >= CLEARLY).sum())
-    best = atc[int(np.argmax(np.median(both, axis=1)))]
+    best = table[int(np.argmax(np.median(both, axis=1)))]
     wins = int((np.minimum(best["iterations"], best["rounds"]) > 1.0).sum())
     return (
-        f"In {clear} of {draws} draw{'s' if draws > 1 else ''} some ATC version needs at least {CLEARLY:g} times fewer "
+        f"In {clear} of {draws} draw{'s' if draws > 1 else ''} some version needs at least {CLEARLY:g} times fewer "
         f"iterations and rounds than DCPA. The best one over the draws is {look_of(best['version']).label}: "
         f"{np.median(best['iterations']):.2f} times fewer iterations and {np.median(best['rounds']):.2f} times fewer "
         f"rounds (median), better in both in {wins} of {draws}."
     )
 
 
-def tuned_table(runs: Sequence[Row]) -> str:
+def tuned_cells(runs: Sequence[Row]) -> Cells:
     """Iterations and rounds to each accuracy, and the three rates; medians over draws."""
-    return markdown_table(*_tuned(runs))
-
-
-def _tuned(runs: Sequence[Row]) -> Cells:
-    certified = {row["version"]: row for row in runs if row["setting"] == "certified"}
     header = ["version", "family", "W", "rounds/iter"]
     header += [f"{count} to {level}" for count in ("iter", "rounds") for level in LEVELS]
     header += ["rate measured", "rate predicted", "rate certified"]
@@ -252,17 +246,13 @@ def _tuned(runs: Sequence[Row]) -> Cells:
         cells += [_median(rows, f"{count}_{level}") for count in ("iterations", "rounds") for level in LEVELS]
         cells += [_rate(rows, "rate_measured"), _rate(rows, "rate_predicted")]
         own = [row for row in runs if row["setting"] == "certified" and row["version"] == name]
-        cells.append(_rate(own, "rate_certified") if name in certified else "no theorem")
+        cells.append(_rate(own, "rate_certified") if own else "no theorem")
         lines.append(cells)
     return header, lines
 
 
-def steps_table(runs: Sequence[Row]) -> str:
+def steps_cells(runs: Sequence[Row]) -> Cells:
     """What each version was allowed to tune and what came out; medians over draws, and W against W'."""
-    return markdown_table(*_steps(runs))
-
-
-def _steps(runs: Sequence[Row]) -> Cells:
     header = ["version", "alpha", "beta", "gamma", "theta", "c", "iter on W", "iter on W'", "tuning iterations"]
     lines = []
     for name, rows in _chosen(runs).items():
@@ -274,12 +264,15 @@ def _steps(runs: Sequence[Row]) -> Cells:
         for mixing in (("W", "L", "none"), ("W'",)):
             part = [row for row in tried if row["mixing"] in mixing]
             cells.append(_median([row if row["status"] == "converged" else {} for row in part], "iterations"))
-        cells.append(_median([{"sum": _total(tried, draw)} for draw in {row["repetition"] for row in tried}], "sum"))
+        work: dict[int, int] = {}
+        for row in tried:
+            work[row["repetition"]] = work.get(row["repetition"], 0) + (row["tuning_work"] or 0)
+        cells.append(_median([{"sum": total} for total in work.values()], "sum"))
         lines.append(cells)
     return header, lines
 
 
-def certified_table(runs: Sequence[Row]) -> str:
+def _certified_cells(runs: Sequence[Row]) -> Cells:
     """The runs at the certified steps: what is promised, and how far a run of limited length came."""
     header = ["version", "W", "theorem", "standing", "rate certified", "iter promised to 1e-10", "iter run", "gap then"]
     lines = []
@@ -293,15 +286,11 @@ def certified_table(runs: Sequence[Row]) -> str:
         promised = _median(rows, "certified_iterations_1e-10", "{:.2g}")
         cells = [look_of(name).label, _mixings(rows), theorems, standings, _rate(rows, "rate_certified"), promised]
         lines.append([*cells, _median(rows, "iterations"), _median(rows, "gap", "{:.2e}")])
-    return markdown_table(header, lines)
+    return header, lines
 
 
-def advantage_table(lines: Iterable[Row]) -> str:
+def advantage_cells(lines: Iterable[Row]) -> Cells:
     """Times fewer iterations and rounds than DCPA: median, least and largest over draws, and draws won."""
-    return markdown_table(*_advantage(lines))
-
-
-def _advantage(lines: Iterable[Row]) -> Cells:
     header = ["version", "family"]
     header += [f"{count}: {what}" for count in ("iter", "rounds") for what in ("median", "least", "largest", "won")]
     rows = []
@@ -321,10 +310,6 @@ def _chosen(runs: Sequence[Row]) -> dict[str, list[Row]]:
         if row["setting"] == "tuned" and row["chosen"]:
             found.setdefault(row["version"], []).append(row)
     return found
-
-
-def _total(rows: Sequence[Row], draw: int) -> int:
-    return sum(row["tuning_work"] or 0 for row in rows if row["repetition"] == draw)
 
 
 def _median(rows: Sequence[Row], column: str, form: str = "{:.0f}") -> str:

@@ -152,14 +152,7 @@ def work(task: Task, finished: FinishedRuns) -> None:
 class EarlyFigures:
     """Figures of what is there: after the first two versions, and whenever the first draw of an experiment is complete.
 
-    Parameters
-    ----------
-    out
-        The folder of the report; the figures are those that the report draws again at the end.
-    tasks, finished
-        What is to be done, and what is done.
-    say
-        Called with a sentence for each figure.
+    The report draws them again at the end; `say` is called with a sentence for each.
     """
 
     def __init__(self, out: Path, tasks: Sequence[Task], finished: FinishedRuns, say: Say) -> None:
@@ -251,13 +244,7 @@ class Task:
 
 
 class FinishedRuns:
-    """The folder of what is finished, a file for each task.
-
-    Parameters
-    ----------
-    folder
-        Made when the first task is saved.
-    """
+    """The folder of what is finished, a file for each task; it is made when the first one is saved."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
