@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.networks import Network, Version
 from npga.problem import Problem, residual
-from npga.solver import State, Tell, method_for
+from npga.solver import Limits, Meter, Npga, State, Tell, method_for
 from npga.steps import Steps
 from npga.tuning._space import StepSpace
 from npga.tuning._tuning_results import Trial, Trials, Tuning
@@ -236,18 +236,38 @@ def measure(
     method = method_for(problem, network, version, steps)
     state = method.start(*(problem.start() if start is None else start))
     scale = float(np.linalg.norm(star)) or 1.0
+    meter = method.meter(state.x, star)
+    unit = meter.yardstick.distance / scale
     seen, gaps = [0], [float(np.linalg.norm(state.x - star)) / scale]
     target, above = max(_BEYOND * accuracy, 1e-12), 0
     while state.iteration < limit and gaps[-1] < 1e6 and state.iteration <= 1.25 * above + _CALM:
         check()
-        state = method.advance(state, min(1 + state.iteration // 50, _PIECE, limit - state.iteration))
-        seen.append(state.iteration)
-        gaps.append(float(np.linalg.norm(state.x - star)) / scale)
-        if not gaps[-1] <= target:
-            above = state.iteration
+        met = gaps[-1] <= target
+        until = int(1.25 * above + _CALM) + 1 if met else state.iteration + max(state.iteration, _PIECE)
+        stop = None if met else target / unit
+        state, found = _observe(method, meter, state, Limits(None, stop, min(until, limit), growth=math.inf))
+        for iteration, gap in found:
+            seen.append(iteration)
+            gaps.append(gap * unit)
+            if not gaps[-1] <= target:
+                above = iteration
     done = math.log(max(gaps[-1], target)) / math.log(target) if math.isfinite(gaps[-1]) else 0.0
     crossings = _crossing(seen, gaps, accuracy), _crossing(seen, gaps, target)
     return Measured(*crossings, _slope(seen, gaps), state.iteration, done)
+
+
+def _observe(method: Npga, meter: Meter[State], state: State, limits: Limits) -> tuple[State, list[tuple[int, float]]]:
+    """Go on, and the gaps on the way: after 20 iterations, then at each, later at every 32nd part of those done.
+
+    The compiled core records many of them in one call.
+    """
+    every = max((1 << state.iteration.bit_length()) // 64, 1) if state.iteration else _CALM
+    leap = meter.leaps(limits, every)
+    if leap is None:
+        state = method.advance(state, min(every, limits.max_iters - state.iteration))
+        return state, [(state.iteration, float(np.linalg.norm(state.x - meter.reference)) / meter.yardstick.distance)]
+    state, passed = leap(state, min(limits.max_iters, 1 << state.iteration.bit_length()))
+    return state, [(record.iteration, record.gap) for record in (*passed, meter.measure(state, 0.0).record)]
 
 
 def _crossing(seen: list[int], gaps: list[float], target: float) -> float:

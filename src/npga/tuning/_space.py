@@ -33,6 +33,8 @@ Array = NDArray[Any]
 
 _BOX = {"a": (1e-2, 4.0), "b": (1e-4, 8.0), "gamma": (3e-2, 8.0), "c": (3e-2, 3.0)}
 _THETA = (0.0, 2.0)
+# Where good steps often lie.
+_OFTEN = {"a": (1e-2, 1.0), "b": (0.2, 2.0), "gamma": (0.3, 6.0), "theta": (0.0, 1.2), "c": (0.2, 1.5)}
 _COEFFICIENT = (-32.0, 32.0)
 # Assumption 4 asks for C < I, and for null spaces that are spanned by ones alone.
 _STRICT = 1e-6
@@ -112,14 +114,17 @@ class StepSpace:
         """A cautious point: alpha = 1/(2 k), alpha beta sigma^2 = 1/4, gamma = 0.9, theta = 0, c = 1/2."""
         return self._point({"a": 0.5, "b": 0.25, "gamma": 0.9, "theta": 0.0, "c": 0.5})
 
-    @property
-    def brisk(self) -> list[Array]:
-        """Points with the steps of an automatic run, a = 1/(1 + 0.55 r), b = r a, gamma = 1.9, theta = 0.6.
+    def likely(self, count: int) -> list[Array]:
+        """Points where good steps often lie, the same for everybody: a sample, and the steps of an automatic run.
 
-        r = beta sigma^2 / k is what such a run finds on the way; a few values stand for it.
+        These are a = 1/(1 + 0.55 r), b = r a, gamma = 1.9, theta = 0.6, where r = beta sigma^2 / k is what such a run
+        finds on the way; a few values stand for it.
         """
         tied = [(1.0 / (1.0 + 0.55 * r), r) for r in (1.0, 10.0, 100.0)]
-        return [self._point({"a": a, "b": r * a, "gamma": 1.9, "theta": 0.6, "c": 0.5}) for a, r in tied]
+        brisk = [self._point({"a": a, "b": r * a, "gamma": 1.9, "theta": 0.6, "c": 0.5}) for a, r in tied]
+        low, high = (self._point({name: ends[k] for name, ends in _OFTEN.items()}) for k in (0, 1))
+        low, high = (np.clip(end, *self.bounds.T) for end in (low, high))
+        return [*brisk, *(low + (high - low) * _hypercube(count, len(low), np.random.default_rng(0)))]
 
     def _point(self, values: dict[str, float]) -> Array:
         return np.array([values[n] if n == "theta" else np.log(values[n]) for n in self.names])
@@ -131,9 +136,13 @@ class StepSpace:
     def sample(self, count: int, rng: np.random.Generator) -> Array:
         """Points spread over the space (a Latin hypercube), one row each."""
         low, high = self.bounds.T
-        cells = np.array([rng.permutation(count) for _ in self.names]).T
-        spread: Array = low + (cells + rng.random(cells.shape)) / count * (high - low)
-        return spread
+        return np.asarray(low + _hypercube(count, len(low), rng) * (high - low))
+
+
+def _hypercube(count: int, dimension: int, rng: np.random.Generator) -> Array:
+    """A Latin hypercube: points in [0, 1]^dimension, of which each slice of width 1/count has one."""
+    cells = np.array([rng.permutation(count) for _ in range(dimension)]).T
+    return np.asarray((cells + rng.random(cells.shape)) / count)
 
 
 def _with_units(problem: Problem, a: float, b: float) -> tuple[float, float]:

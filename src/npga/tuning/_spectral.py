@@ -34,8 +34,8 @@ Found = tuple[float, Array]
 # A sample, its first runs; how many of it get a glance, how far apart; evaluations of a glance and of a descent.
 _SAMPLES, _FIRST, _STARTS, _APART = 96, 60, 4, 0.2
 _GLANCE, _DESCENT, _AGAIN = 30, 45, (0.2, 0.3)
-# Runs: radii that they begin at, samples to choose other places from, places in all, and how many of them are polished.
-_RUNS, _SHORT, _PLACES, _FINALISTS = 2, 24, 8, 3
+# Runs: radii that they begin near, by how much beta is smaller there, other places, and how many are polished.
+_RUNS, _RETREAT, _LIKELY, _FINALISTS = 2, 0.8, 48, 7
 # Runs that a simplex may make, and sizes: the first from each finalist, then all of them in turn from the winner.
 _POLISH, _SIZES = 50, (0.3, 0.1, 0.2, 0.05)
 # A run may take so many times as long as the shortest so far.
@@ -130,6 +130,9 @@ class SpectralSearch:
         self.problem, self.network, self.version = problem, network, version
         self.solution, self.space, self.budget = solution, space, budget
         self.linearisation = Linearisation(problem, solution.x, solution.lam)
+        # The curvature of g and h at a solution does not depend on the steps: one linearised problem serves sketches.
+        k = problem.curvature or 1.0
+        self._linear = self.linearisation.at(Steps(0.5 / k, 0.5 * k / (problem.sigma**2 or 1.0)))
         self.trials = Trials() if trials is None else trials
         self._cutoff = math.inf
         self._near: Rate | None = None
@@ -153,7 +156,7 @@ class SpectralSearch:
 
     def _sketch(self, version: Version, steps: Steps) -> Rate:
         """The radius roughly, starting from the slow modes of the best steps so far."""
-        linear = self.linearisation.at(steps)
+        linear = self._linear
         best = math.inf if self._near is None else self._near.radius
         check = self.budget.check
         found = rate(linear, self.network, version, steps, 0, self._cutoff, self._near, _SKETCH, check)
@@ -186,15 +189,14 @@ class SpectralSearch:
     def search(self, space: StepSpace, seed: int) -> None:
         """Descend on the radius, then on the length of real runs.
 
-        Runs begin at the smallest radii, at points that no seed changes, and at the best of the sample: the valleys of
-        the length of a run are others than those of the radius where functions have kinks.
+        Runs begin where part of a run promises most: at the smallest radii, a little below them in beta (functions with
+        kinks diverge where their linearisation does not), and at points that no seed changes.
         """
         rng = np.random.default_rng(seed)
         radii = self._smallest_radii(space, rng)
         limit = longest_run(1.0 - 10.0 ** -min(radii[0][0], 12.0))
-        sampled = [space.encode(trial.steps, trial.version.c) for trial in short_runs(self.trials)[:_SHORT]]
-        brisk, shortest = space.brisk, math.inf
-        places = [*(point for _, point in radii[:_RUNS]), *brisk, *sampled]
+        retreat, shortest = np.log(_RETREAT) * (np.array(space.names) == "b"), math.inf
+        places = [*(point + k * retreat for _, point in radii[:_RUNS] for k in range(3)), *space.likely(_LIKELY)]
 
         def length(point: Array) -> float:
             nonlocal shortest, limit
@@ -203,12 +205,10 @@ class SpectralSearch:
                 shortest, limit = value, int(min(_PATIENCE * 10.0**value + 500, _LONGEST))
             return value
 
-        begin = spread(places, np.ptp(space.bounds, axis=1), _PLACES, _APART)
-        first = sorted(((length(point), point) for point in begin), key=lambda pair: pair[0])
-        # One of the finalists is a point that all seeds share.
-        shared = next((k for k, (_, point) in enumerate(first) if any(point is one for one in brisk)), 0)
-        finalists = first[:_FINALISTS] if shared < _FINALISTS else [*first[: _FINALISTS - 1], first[shared]]
-        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for _, point in finalists]
+        glance = limit // 8
+        first = sorted(((self.run(point, glance), point) for point in places), key=lambda pair: pair[0])
+        begin = spread([point for _, point in first], np.ptp(space.bounds, axis=1), _FINALISTS, _APART)
+        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for point in begin]
         best, *others = sorted(polished, key=lambda pair: pair[0])
         # They lie in one narrow valley more often than not, which their differences point along.
         along = descend(length, best[1], _SIZES[1], _POLISH, rng, [best[1] - point for _, point in others])
@@ -255,7 +255,7 @@ def descents(
     first.sort(key=lambda pair: pair[0])
     best = [descend(job.objective, point, 0.3, _DESCENT, rng) for _, point in first[:2]]
     best.sort(key=lambda pair: pair[0])
-    best[0] = settle(job.objective, best[0], again, _DESCENT, rng)
+    best[0] = descend_again(job.objective, best[0], again, _DESCENT, rng)
     return best
 
 
