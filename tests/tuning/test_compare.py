@@ -132,6 +132,43 @@ def test_what_cannot_be_solved_has_a_line_that_says_why():
     assert "Equality" in found.table
 
 
+def test_a_run_that_does_not_arrive_says_how_far_it_came(monkeypatch):
+    slow = Entry("slow", version=npga.version("nids"), steps=npga.Steps(1e-4, 1e-4))
+    row = npga.compare(PROBLEM, NETWORK, [slow], max_iters=50).rows[0]
+    assert row["status"] == "limit"
+    assert row["why"].startswith("after 50 iterations its error is ")
+    monkeypatch.setattr("npga.tuning._compare._INNER", 2)
+    inside = Entry("inside", method="id2a", steps=npga.Steps(1e-4, 1e-4))
+    row = npga.compare(PROBLEM, NETWORK, [inside], max_iters=20).rows[0]
+    assert row["status"] == "limit"
+    assert "inner ones" in row["why"]
+
+
+def test_inner_iterations_count_towards_the_budget(monkeypatch):
+    spent, solve = [], npga.tuning._compare.solve_with
+
+    def counted(*args, **options):
+        result = solve(*args, **options)
+        spent.append(result.iterations + result.inner_iterations)
+        return result
+
+    monkeypatch.setattr("npga.tuning._compare.solve_with", counted)
+    found = npga.compare(PROBLEM, NETWORK, ["id2a"], budget=6_000)
+    assert found.rows[0]["status"] == "converged"
+    assert sum(spent[:-2]) <= 2 * 6_000  # the last two runs are not the search's
+
+
+def test_ctrl_c_is_no_result(tmp_path, monkeypatch):
+    def pressed(*args, **options):
+        return solve(*args, **options | {"callback": lambda *_: True})
+
+    solve = npga.tuning._compare.solve_with
+    monkeypatch.setattr("npga.tuning._compare.solve_with", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        npga.compare(PROBLEM, NETWORK, ["dc-admm"], store=tmp_path / "rows.jsonl")
+    assert not (tmp_path / "rows.jsonl").exists()
+
+
 def test_draws_may_be_a_function():
     def draw(seed):
         return random_problem(seed, 6, 3, "quadratic", "zero", "equality"), NETWORK

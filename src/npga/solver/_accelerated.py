@@ -5,8 +5,8 @@ iD2A (Li and Lau 2025) ascends the dual of the constraint  C lam = 0,  C = I - W
     (x+, lam+) = saddle point of  f + g + <lam, A x> - (1/n) sum_i h*(lam_i) - (rho/2) <lam, C lam> - <z, lam>
     w+ = z + rho C lam+,      z+ = w+ + b_k (w+ - w)
 
-inside, inexactly, by the primal-dual gradient method with steps 1/a = 2 l and 1/b = rho |C| + sigma^2/l, whose
-every iteration costs one product with C. MiD2A has a Chebyshev polynomial of I - W in place of C.
+inside, inexactly, by the primal-dual gradient method with steps a = alpha/2 and 1/b = rho |C| + alpha sigma^2, where
+alpha <= 1/l; its every iteration costs one product with C. MiD2A has a Chebyshev polynomial of I - W in place of C.
 
 The method for affine constraints (Yarmoshik, Rogozin and Gasnikov 2024), for g = 0 and an equality, accelerates on
 u = (x, y) under  B u = A x + s W' y = b_i, where W' is a Chebyshev polynomial of the Laplacian whose eigenvalues
@@ -62,7 +62,7 @@ def ascent_steps(problem: Problem) -> Steps:
 
 
 class Id2a(Method[Ascending]):
-    """iD2A; rho is the step `beta`, alpha is not used."""
+    """iD2A; rho is the step `beta`, and alpha divides the work of the sub-problem between x and lam."""
 
     name = "id2a"
     kind = Ascending
@@ -79,9 +79,8 @@ class Id2a(Method[Ascending]):
         low, high = network.extreme_eigenvalues()
         least, most = max(1.0 - high, 1e-15), max(1.0 - low, 1e-15)
         self._C, self._size = self._mixing(least, most)
-        l = problem.l if 0.0 < problem.l < np.inf else 1.0  # noqa: E741
-        sigma2 = max(problem.sigma, 1e-300) ** 2
-        self._a, self._b = 0.5 / l, 1.0 / (steps.beta * self._size + sigma2 / l)
+        alpha = steps.single_alpha(self.name)
+        self._a, self._b = alpha / 2.0, 1.0 / (steps.beta * self._size + alpha * max(problem.sigma, 1e-300) ** 2)
 
     def _mixing(self, least: float, most: float) -> tuple[Product, float]:  # noqa: ARG002
         return self.network.differences, most

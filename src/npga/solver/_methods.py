@@ -169,7 +169,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Li & Lau 2025",
             make=lambda problem, network, _, steps: Id2a(problem, network, steps),
             choose=lambda problem, *_: ascent_steps(problem),
-            free=("beta",),
+            free=("alpha", "beta"),
         ),
         MethodRow(
             name="mid2a",
@@ -180,7 +180,7 @@ METHODS: dict[str, MethodRow] = {
             reference="Li & Lau 2025",
             make=lambda problem, network, _, steps: MultiId2a(problem, network, steps),
             choose=lambda problem, *_: ascent_steps(problem),
-            free=("beta",),
+            free=("alpha", "beta"),
         ),
         MethodRow(
             name="optimal-affine",

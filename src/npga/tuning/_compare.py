@@ -39,6 +39,8 @@ Draw = Callable[[int], tuple[AnyProblem, Network]]
 _FACTORS = (4.0, 2.0, 1.3)
 # While no run has reached the tolerance, so many share the budget.
 _TRIALS = 8
+# Inner iterations that a run may take for each one of `max_iters`.
+_INNER = 10
 # A curve is kept in about so many points.
 _POINTS = 400
 
@@ -98,7 +100,7 @@ def compare(
     tol
         Accuracy: |x - x*|/|x0 - x*| where f is strongly convex, the residual of the optimality conditions elsewhere.
     max_iters
-        Limit for every run.
+        Limit for every run; inner iterations may be ten times as many.
     store
         File of JSON lines to which each result is written when it is there; what it holds already is not run again, so
         that an interrupted comparison goes on where it was.
@@ -216,26 +218,40 @@ class _Case:
         except NpgaError as refused:
             return head | {"status": "refused", "why": str(refused), "curve": []}
         tuning_seconds = time.perf_counter() - begun
-        short = self.solve(tuned, tol / 100.0, max_iters)
-        if short.status.value != "converged" and not (short.trace[self.column] <= tol).any():
-            return head | {"status": short.status.value, "why": short.message, "curve": []}
+        inside = METHODS[entry.method].inside != "nothing"  # then iterations are few and dear: all are recorded at once
+        short = self.solve(tuned, tol / 100.0, max_iters, _INNER * max_iters, record_every=1 if inside else None)
+        if not short.trace[self.column][-1] <= tol:
+            inner = f" and {short.inner_iterations:,} inner ones" if short.inner_iterations else ""
+            why = f"after {short.iterations:,} iterations{inner} its error is {short.trace[self.column][-1]:.1e}"
+            diverged = short.status.value == "diverged"
+            return head | {"status": "diverged" if diverged else "limit", "why": why, "curve": []}
         every = max(1, short.iterations // 2000)
-        result = self.solve(tuned, tol / 100.0, max_iters, record_every=every)
+        result = short if inside else self.solve(tuned, tol / 100.0, max_iters, record_every=every)
         at = last_above(result.trace, self.column, tol)
         there = result
         if result.inner_iterations:  # their share of the whole is not known: run again, to that iteration
             there = self.solve(tuned, tol / 1e6, max(int(result.trace.iteration[at]), 1))
         return head | self._row(tuned, result, there, at) | {"tuning_seconds": tuning_seconds}
 
-    def solve(self, entry: Entry, tol: float, max_iters: int, **options: Any) -> Result:
-        """A run of an entry to an accuracy."""
+    def solve(
+        self, entry: Entry, tol: float, max_iters: int, work: int | None = None, record_every: int | None = None
+    ) -> Result:
+        """A run of an entry to an accuracy; a method that iterates inside stops when all of that exceeds `work`."""
+        options: dict[str, Any] = {"record_every": record_every}
+        if work is not None and METHODS[entry.method].inside != "nothing":
+            options["callback"] = lambda _, state: state.iteration + state.inner > work
         options |= (
             {"gap_tol": tol, "tol": None, "reference": self.reference.x} if self.column == "gap" else {"tol": tol}
         )
         where, how = (self.problem, self.network), (entry.version, entry.steps)
         if entry == Entry(entry.label):
             return solve_untuned(*where, max_iters=max_iters, **options)
-        return solve_with(*where, *how, method=entry.method, max_iters=max_iters, **options)
+        result = solve_with(*where, *how, method=entry.method, max_iters=max_iters, **options)
+        if result.status.value == "interrupted" and (
+            work is None or result.iterations + result.inner_iterations <= work
+        ):
+            raise KeyboardInterrupt
+        return result
 
     def _row(self, entry: Entry, result: Result, there: Result, at: int) -> dict[str, Any]:
         """The line of a run whose error stays below the tolerance from record `at` on; `there` has the counts."""
@@ -325,23 +341,27 @@ class _Case:
 
     def _price(self, entry: Entry, limits: _Limits, budget: Budget, best: _Price | None = None) -> _Price:
         """What a run takes to tol, or how near it comes within a share of the budget while none has come there."""
-        limit = limits.budget // _TRIALS if best is None or best.spent == math.inf else 2 * best.iterations + 10
-        result = self.solve(entry, limits.tol / 10.0, min(limits.max_iters, limit))
-        budget.spend(result.iterations + result.inner_iterations)
+        limit = cap = limits.budget // _TRIALS
+        if best is not None and best.spent < math.inf:
+            limit, cap = 2 * best.iterations + 10, 2 * best.work
+        result = self.solve(entry, limits.tol / 10.0, min(limits.max_iters, limit), work=cap)
+        work = result.iterations + result.inner_iterations
+        budget.spend(work)
         errors = result.trace[self.column]
         if not (errors <= limits.tol).any():
-            return _Price(math.inf, float(errors[-1]) if math.isfinite(errors[-1]) else math.inf, 0)
+            return _Price(math.inf, float(errors[-1]) if math.isfinite(errors[-1]) else math.inf)
         at = last_above(result.trace, self.column, limits.tol)
         spent = result.trace.round[at] or result.trace.iteration[at]
-        return _Price(float(spent), 0.0, int(result.trace.iteration[at]))
+        return _Price(float(spent), 0.0, int(result.trace.iteration[at]), work)
 
 
 class _Price(NamedTuple):
-    """Rounds (or iterations) to the tolerance; the error of a run that does not come there; iterations."""
+    """Rounds (or iterations) to the tolerance; the error of a run that does not come there; iterations, inner too."""
 
     spent: float
     error: float
-    iterations: int
+    iterations: int = 0
+    work: int = 0
 
 
 def _free(entry: Entry, row: MethodRow) -> list[str]:
