@@ -15,6 +15,7 @@ O'Donoghue and Candes 2015), side by side with steps of their own, from the last
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,9 @@ class Subproblems:
         ways = [Newton.where(agent, float(c), self._tol) for agent, c in zip(problem.agents, self.c, strict=True)]
         self._newton = {i: way for i, way in enumerate(ways) if way is not None}
         self._left = [i for i, way in enumerate(ways) if way is None]
+        ends = np.concatenate([[0], np.cumsum(problem.sizes)])
+        self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self._columns = np.flatnonzero(np.repeat(np.isin(np.arange(problem.n), self._left), problem.sizes))
         if self._left:
             self._prepare(Problem([problem.agents[i] for i in self._left], problem.h) if self._newton else problem)
 
@@ -71,20 +75,17 @@ class Subproblems:
         """The solutions for these l (n x p) and r (None where c = 0), from x; and the inner iterations it took."""
         if not self._newton:
             return self._by_gradients(linear, target, x)
-        blocks = [np.array(block) for block in self.problem.split(x)]
-        inner = 0
+        found, inner = np.empty_like(x), 0
         if self._left:
             aim = None if target is None else target[self._left]
-            begun = np.concatenate([blocks[i] for i in self._left])
-            found, inner = self._by_gradients(linear[self._left], aim, begun)
-            for i, block in zip(self._left, self._rest.split(found), strict=True):
-                blocks[i] = block
+            found[self._columns], inner = self._by_gradients(linear[self._left], aim, x[self._columns])
         for i, own in self._newton.items():
-            blocks[i], count = own.solve(linear[i], None if target is None else target[i], blocks[i])
+            at = self._slices[i]
+            found[at], count = own.solve(linear[i], None if target is None else target[i], x[at])
             if count > _NEWTON_STEPS:
                 raise self._unsolved(i, np.nan)
             inner = max(inner, count)
-        return np.concatenate(blocks).astype(self.problem.dtype), inner
+        return found, inner
 
     def _by_gradients(self, linear: Array, target: Array | None, x: Array) -> tuple[Array, int]:
         if self._diagonal is None:
@@ -166,8 +167,11 @@ class Newton:
     def __init__(self, agent: Agent, c: float, tol: float) -> None:
         self._f, self._A, self._c, self._tol = agent.f, dense_block(agent.A), c, tol
         self._penalty = c * self._A.T @ self._A
-        zero = np.zeros(self._A.shape[1], self._A.dtype)
-        self._constant = self._factor(zero) if agent.f.is_quadratic else None
+        self._map: tuple[Array, Array] | None = None
+        if agent.f.is_quadratic:  # one step from zero is linear in what changes
+            zero = np.zeros(self._A.shape[1], self._A.dtype)
+            factor = self._factor(zero)
+            self._map = -_apply_inverse(factor, agent.f.grad(zero)), -_apply_inverse(factor, self._A.T)
 
     @classmethod
     def where(cls, agent: Agent, c: float, tol: float) -> Newton | None:
@@ -183,8 +187,8 @@ class Newton:
     def solve(self, linear: Array, target: Array | None, x: Array) -> tuple[Array, int]:
         """The solution, from x, and the steps it took: none are counted for a quadratic f."""
         pull = linear if target is None else linear - self._c * target
-        if self._constant is not None:
-            return -_apply_inverse(self._constant, self._parts(pull, np.zeros_like(x)).sum(axis=0)), 0
+        if self._map is not None:
+            return self._map[0] + self._map[1] @ pull, 0
         parts = self._parts(pull, x)
         for count in range(1, _NEWTON_STEPS + 1):
             slope = parts.sum(axis=0)
