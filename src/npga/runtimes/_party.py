@@ -364,10 +364,15 @@ class Party:
         known = {**vectors, **self.link.exchange(kind, number, vectors, meanwhile)}
         waited = time.perf_counter() - begun
         self.logbook.waiting += waited
-        LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
         self.logbook.sent(kind is Kind.CONTROL, self._links, self._links * size)
-        lost = self._lost(number) if kind is Kind.DATA else ()
-        return {i: {j: known[j] for j in self._neighbours[i] if (min(i, j), max(i, j)) not in lost} for i in vectors}
+        if kind is Kind.DATA and (lost := self._lost(number)):
+            return {
+                i: {j: known[j] for j in row if (min(i, j), max(i, j)) not in lost}
+                for i, row in self._neighbours.items()
+            }
+        return {i: {j: known[j] for j in row} for i, row in self._neighbours.items()}
 
     def _lost(self, number: int) -> Collection[tuple[int, int]]:
         """Links that the job says are down in a round: all parties draw them alike, and leave out what arrived."""
