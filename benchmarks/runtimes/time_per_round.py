@@ -31,6 +31,7 @@ import npga
 from npga import functions as fn
 from npga.runtimes import Kind, Party, keygen, read_job, write_job
 from npga.runtimes._launch import find_mpiexec
+from npga.runtimes._party import hello_of
 
 PINNED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -79,7 +80,7 @@ def mpi_rank(job: Path, blocks: int, rounds: int) -> None:
     from npga.runtimes.mpi import party as build
 
     party = build(read_job(job), PartyOptions(job, None, False, "warning", None, None))
-    party.link.open(party._hello())
+    party.link.open(hello_of(party.job, party.layout, party.me))
     graph, me = party.link._graph, party.me
     mine, theirs = np.ones(party.job.p), np.ones((len(party.job.network.neighbors(me)), party.job.p))
 
@@ -100,7 +101,7 @@ def grpc_party(job: Path, me: int, blocks: int, rounds: int) -> None:
     loaded = read_job(job)
     link = GrpcLink(loaded, me)
     party = Party(loaded, loaded.layout, me, link)
-    link.open(party._hello())
+    link.open(hello_of(party.job, party.layout, party.me))
     for number in range(1, 4):  # after these nothing but messages of rounds is under way
         link.exchange(Kind.CONTROL, number, {me: np.ones(loaded.p)})
     message, streams = np.ones(loaded.p).tobytes(), [session.stream for session in link._sessions.values()]

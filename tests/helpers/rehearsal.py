@@ -78,8 +78,8 @@ def start(*arguments, **options):
     )  # fmt: skip
 
 
-def start_party(job, k, out, *more):
-    return start("-m", "npga.runtimes.net", job, "--party", k, "--out", out, *more)
+def start_party(job, k, out, *more, **options):
+    return start("-m", "npga.runtimes.net", job, "--party", k, "--out", out, *more, **options)
 
 
 def start_hostile(job, k, out, *more):

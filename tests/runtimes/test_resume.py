@@ -62,7 +62,7 @@ def test_two_generations_are_kept_and_read_back_bit_for_bit(tmp_path):
     for k in (10, 20, 30):
         states.save(state(k))
     assert states.iterations() == [20, 30]
-    found = states.load(20)
+    found, _ = states.load(20)
     assert (found.iteration, found.rounds) == (20, 40)
     for name, array in state(20).arrays().items():
         np.testing.assert_array_equal(found.arrays()[name], array)

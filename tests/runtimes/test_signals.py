@@ -192,6 +192,25 @@ def alive(pid):
     return state != "Z"
 
 
+def test_a_full_disk_is_one_sentence_at_home_and_a_farewell_elsewhere(tmp_path):
+    """A limit on the size of files: the metrics of party 1 meet it after some iterations."""
+    resource = pytest.importorskip("resource")
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**7, metrics_seconds=0.0)
+    out = tmp_path / "out"
+    limits = (30_000, 30_000)
+    full = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)}
+    parties = [start_party(path, k, out, **(full if k == 1 else {})) for k in range(3)]
+    said = finish(parties, 40)
+    assert [code for code, _ in said] == [ExitCode.TRY_AGAIN, ExitCode.FAILED, ExitCode.TRY_AGAIN], said
+    assert "File too large" in said[1][1]
+    assert "Traceback" not in said[1][1]
+    assert all(
+        "agent 1 failed; its operator is told why" in words and "too large" not in words for _, words in said[::2]
+    )
+    assert json.loads((out / "party1.json").read_text())["state"] == "failed"
+    assert newest_in_common(out) > 0
+
+
 def test_a_second_launch_into_one_directory_is_refused(tmp_path):
     path, *_ = make_job(tmp_path, 3, max_iters=5)
     (tmp_path / "out").mkdir()

@@ -60,25 +60,10 @@ _SMALL_SUM = 10.0
 
 
 class Agreement:
-    """What the agents of one party find out together with all others, in rounds that are counted apart.
+    """What the agents of one party find out together with all others, in `rounds` that are counted apart.
 
-    Parameters
-    ----------
-    own
-        What each agent of this party measures of itself.
-    n, diameter
-        Number of agents, diameter of the network: known to all.
-    share
-        One round: called with its number and a vector for each own agent, returns what each hears.
-    witnesses
-        What own agents can recompute of their neighbours.
-
-    Attributes
-    ----------
-    beta
-        The dual step that the states were made with.
-    rounds
-        How many there were.
+    `share` carries out one: called with its number and a vector for each own agent, it returns what each hears.
+    `witnesses` are what own agents can recompute of their neighbours, `beta` the step that the states were made with.
     """
 
     def __init__(
@@ -156,16 +141,8 @@ class Witness:
     Where a version sends v, once in an iteration, lam_j = prox of (beta/n) h* at (D v)_j, and (D v)_j is made of v_j
     and of the v of j's neighbours. Whoever has heard all of these knows lam_j, and with the one before it also z_j: a
     leaf's only neighbour, the hub of a star, everybody in a complete graph. For other neighbours and other versions
-    what they show has to be believed.
-
-    Parameters
-    ----------
-    rows
-        For each neighbour whose neighbours are the agent's own too, its weights {neighbour: w_jk}.
-    agent
-        The agent itself.
-    schedule, h, n
-        The version's plan of exchanges, and the shared part of the problem.
+    what they show has to be believed. `rows` has the weights {k: w_jk} of each neighbour j whose neighbours are the
+    agent's own too.
     """
 
     def __init__(
@@ -216,13 +193,7 @@ def witness(job: Job, i: int) -> Witness | None:
 
 
 class OwnMeasures:
-    """What one agent measures of itself.
-
-    Parameters
-    ----------
-    agent, h, n
-        Its own part and the shared one.
-    """
+    """What one agent measures of itself."""
 
     def __init__(self, agent: Agent, h: Function, n: int) -> None:
         self._agent, self._At, self._h, self._n = agent, agent.A.T, h, n
@@ -246,12 +217,9 @@ class OwnMeasures:
         """lam_i and z_i, for the neighbours."""
         return np.concatenate([state.lam, self._n / beta * (state.v - state.lam_prev)]).astype(np.float64)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts, beta: float) -> Array:
         """The numbers whose maxima `bound` needs."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._measure(state, mine, views, facts, beta)
-
-    def _measure(self, state: State, mine: Array, views: Mapping[int, Array], facts: Facts, beta: float) -> Array:
         lam, z = np.split(mine, 2)
         apart = [np.split(mine - view, 2) for view in views.values()]
         steps = facts.first_steps(self._n / beta)

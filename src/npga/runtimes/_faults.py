@@ -46,28 +46,20 @@ class Reason(IntEnum):
     FAILED = 8
 
 
-_SENTENCES = {
-    Reason.FINISHED: "it has finished",
-    Reason.STOPPED: "it was stopped",
-    Reason.LOST: "it lost agent {agent}",
-    Reason.SLOW: "it gave up waiting for agent {agent} in round {round}",
-    Reason.REFUSED: "it refused a message from agent {agent} in round {round}",
-    Reason.DIVERGED: "the iterates of agent {agent} are no longer finite: reduce the steps, or use a lazy network",
-    Reason.INPUT: "agent {agent} cannot use its own input; its operator is told why",
-    Reason.RESUME: "the parties do not resume alike: start all with --resume, or none",
-    Reason.FAILED: "agent {agent} failed; its operator is told why",
-}
-_CODES = {
-    Reason.FINISHED: ExitCode.TRY_AGAIN,  # a neighbour finished and this party did not: its state is older
-    Reason.STOPPED: ExitCode.TRY_AGAIN,
-    Reason.LOST: ExitCode.TRY_AGAIN,
-    Reason.SLOW: ExitCode.TRY_AGAIN,
-    Reason.REFUSED: ExitCode.REFUSED,
-    Reason.DIVERGED: ExitCode.FAILED,
-    Reason.INPUT: ExitCode.TRY_AGAIN,
-    Reason.RESUME: ExitCode.BAD_INPUT,
-    Reason.FAILED: ExitCode.TRY_AGAIN,
-}
+# What is printed of each, and the exit code of the neighbour that is told so.
+_MEANINGS = {
+    Reason.FINISHED: ("it has finished", ExitCode.TRY_AGAIN),  # and this party has not: its state is older
+    Reason.STOPPED: ("it was stopped", ExitCode.TRY_AGAIN),
+    Reason.LOST: ("it lost agent {agent}", ExitCode.TRY_AGAIN),
+    Reason.SLOW: ("it gave up waiting for agent {agent} in round {round}", ExitCode.TRY_AGAIN),
+    Reason.REFUSED: ("it refused a message from agent {agent} in round {round}", ExitCode.REFUSED),
+    Reason.DIVERGED: (
+        "the iterates of agent {agent} are no longer finite: reduce the steps, or use a lazy network", ExitCode.FAILED,
+    ),
+    Reason.INPUT: ("agent {agent} cannot use its own input; its operator is told why", ExitCode.TRY_AGAIN),
+    Reason.RESUME: ("the parties do not resume alike: start all with --resume, or none", ExitCode.BAD_INPUT),
+    Reason.FAILED: ("agent {agent} failed; its operator is told why", ExitCode.TRY_AGAIN),
+}  # fmt: skip
 
 
 class Farewell(NamedTuple):
@@ -93,7 +85,7 @@ class Farewell(NamedTuple):
     @property
     def sentence(self) -> str:
         """What is printed of it."""
-        return _SENTENCES[self.reason].format(agent="?" if self.agent == NOBODY else self.agent, round=self.round)
+        return _MEANINGS[self.reason][0].format(agent="?" if self.agent == NOBODY else self.agent, round=self.round)
 
 
 class Peer(str):
@@ -123,49 +115,36 @@ class LinkError(NpgaError):
     """
 
     code: ClassVar[Reason] = Reason.LOST
+    words: ClassVar[str] = "trouble with"
 
     def __init__(self, peer: str, reason: str, farewell: Farewell | None = None) -> None:
-        super().__init__(f"{self._verb(peer)}: {reason}")
+        super().__init__(f"{self.words} {peer}: {reason}")
         self.peer, self.reason, self.farewell = peer, reason, farewell
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"trouble with {peer}"
 
 
 class PeerLost(LinkError):  # noqa: N818
     """The neighbour has gone, or has said that it ends."""
 
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"lost {peer}"
+    words = "lost"
 
 
 class PeerSlow(LinkError):  # noqa: N818
     """The neighbour is there and did not send in time."""
 
-    code = Reason.SLOW
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"gave up waiting for {peer}"
+    code, words = Reason.SLOW, "gave up waiting for"
 
 
 class BadMessage(LinkError):  # noqa: N818
     """The neighbour sent something else than the protocol allows at this point."""
 
-    code = Reason.REFUSED
-
-    @staticmethod
-    def _verb(peer: str) -> str:
-        return f"refused a message from {peer}"
+    code, words = Reason.REFUSED, "refused a message from"
 
 
 class Diverged(NpgaError):  # noqa: N818
     """An agent's own numbers are no longer finite."""
 
     def __init__(self, agent: int) -> None:
-        super().__init__(f"the iterates of agent {agent} are no longer finite: reduce the steps, or use a lazy network")
+        super().__init__(Farewell(Reason.DIVERGED, agent).sentence)
         self.agent = agent
 
 
@@ -237,7 +216,7 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, Stopped):
         return 128 + error.signal
     if isinstance(error, LinkError):
-        return _CODES[error.farewell.reason if error.farewell is not None else error.code]
+        return _MEANINGS[error.farewell.reason if error.farewell is not None else error.code][1]
     if isinstance(error, (InputError, MissingExtraError)):
         return ExitCode.BAD_INPUT
     return ExitCode.FAILED

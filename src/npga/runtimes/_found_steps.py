@@ -49,11 +49,8 @@ class NoStepsHelp(Diverged):
 class Tree:
     """A tree of shortest ways from an agent in the middle of the network to all others.
 
-    Parameters
-    ----------
-    network
-        Who talks to whom. The middle is that of a longest way, found by two searches; where several agents would do,
-        as root or as parent, it is the one with the least number.
+    The middle is that of a longest way, found by two searches; where several agents would do, as root or as parent, it
+    is the one with the least number.
     """
 
     def __init__(self, network: Network) -> None:
@@ -86,15 +83,7 @@ class Tree:
 
 
 class Council:
-    """What the agents of one party decide together with all others.
-
-    Parameters
-    ----------
-    network
-        Who talks to whom.
-    agreement
-        What carries and counts the rounds.
-    """
+    """What the agents of one party decide together with all others, in rounds that `agreement` carries and counts."""
 
     def __init__(self, network: Network, agreement: Agreement) -> None:
         self._network, self._agreement = network, agreement
@@ -139,15 +128,7 @@ class Council:
 
 
 class FoundSteps:
-    """The steps of a party's agents over a run that finds them on the way.
-
-    Parameters
-    ----------
-    agents
-        The party's own.
-    council
-        How they decide with all others.
-    """
+    """The steps of a party's agents over a run that finds them on the way."""
 
     def __init__(self, agents: Mapping[int, AdaptiveAgent], council: Council) -> None:
         self.agents, self._council = agents, council
@@ -184,12 +165,7 @@ class FoundSteps:
     def step(self, advance: Callable[[], Inboxes], is_last: bool) -> bool:
         """One iteration: the next of a leg, or the one that is tried between two legs; whether a leg has begun.
 
-        Parameters
-        ----------
-        advance
-            Carries out one iteration of NPGA; returns what each own agent heard in it.
-        is_last
-            Whether the run ends with it; then nothing is tried any more.
+        `advance` carries out one of NPGA and returns what each own agent heard in it; after the last nothing is tried.
         """
         begun = self._one.begun
         while self._one.is_over and not is_last:

@@ -40,7 +40,8 @@ _POLL_SECONDS = 0.02
 _GRACE_SECONDS = 5.0
 _STOP_SECONDS = 12.0  # to end in order; `end_with` gives each process ten
 _ENDED = "ended.txt"
-_SUMS = ("messages", "floats_sent", "control_messages", "control_floats_sent", "bytes_sent", "bytes_received")
+_SUMS = ("messages", "floats_sent", "control_messages", "control_floats_sent", "bytes_sent")
+_SAME = ("iterations", "converged", "control_rounds", "steps_rounds")
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -330,15 +331,10 @@ def summarise(job: Job, out: Path, engine: str, seconds: float) -> Summary:
             raise InputError(f"the parties disagree on {key}: {[row[key] for row in rows]}; the results cannot be used")
     files = [np.load(out / f"agent{i}.npz", allow_pickle=False) for i in range(job.n)]
     x, lam = np.concatenate([file["x"] for file in files]), np.stack([file["lam"] for file in files])
-    sums = {key: sum(row[key] for row in rows) for key in _SUMS}
-    first = rows[0]
     summary = Summary(
-        x=x, lam=lam, iterations=first["iterations"], rounds=first["rounds_in_all"], converged=first["converged"],
-        kkt=first["kkt"] if first["kkt"] is not None else math.nan,
-        messages=sums["messages"], floats_sent=sums["floats_sent"],
-        control_messages=sums["control_messages"], control_floats_sent=sums["control_floats_sent"],
-        bytes_sent=sums["bytes_sent"], seconds=seconds, slowest_seconds=max(row["seconds"] for row in rows),
-        control_rounds=first["control_rounds"], steps_rounds=first["steps_rounds"],
+        x=x, lam=lam, rounds=rows[0]["rounds_in_all"], kkt=math.nan if rows[0]["kkt"] is None else rows[0]["kkt"],
+        seconds=seconds, slowest_seconds=max(row["seconds"] for row in rows),
+        **{key: rows[0][key] for key in _SAME}, **{key: sum(row[key] for row in rows) for key in _SUMS},
     )  # fmt: skip
     with replacing(out / "solution.npz", mode=PRIVATE) as file:
         np.savez(file, x=x, lam=lam)

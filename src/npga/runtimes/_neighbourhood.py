@@ -33,17 +33,7 @@ _PARTING_SECONDS = 1.0
 
 
 class Neighbourhood:
-    """A session with each neighbouring party.
-
-    Parameters
-    ----------
-    job, me
-        The job and which of its parties this is.
-    identity
-        Own key and certificate, and those of the neighbours.
-    limit
-        Bytes of the longest message.
-    """
+    """A session with each neighbour of party `me`; no message is longer than `limit` bytes."""
 
     def __init__(self, job: Job, me: int, identity: Identity, limit: int) -> None:
         self._job, self._me, self._layout = job, me, job.layout

@@ -189,7 +189,7 @@ class Party:
             NOTICE.heed()
             self._states.prepare(self._resume)
             LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
-            self.link.open(self._hello())
+            self.link.open(hello_of(self.job, self.layout, self.me))
             self.logbook.beat()
             start, ended = self._begin()
             converged, kkt = self._iterate() if ended is None else (True, ended)
@@ -235,13 +235,6 @@ class Party:
     @property
     def _iteration(self) -> int:
         return next(iter(self.agents.values())).state.iteration
-
-    def _hello(self) -> Hello:
-        job = self.job
-        return Hello(
-            party=self.me, agents=self.layout.parties[self.me], job=job.digest, p=job.p, dtype=job.dtype.name,
-            checkpoint_rounds=job.times.checkpoint_rounds, limits=job.limits,
-        )  # fmt: skip
 
     def _begin(self) -> tuple[int, float | None]:
         """Agree on where to begin; returns the iteration, and the residual if the run had met its tolerance there."""
@@ -381,6 +374,11 @@ class Party:
 
     def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
         return self._share(Kind.CONTROL, number, vectors)
+
+
+def hello_of(job: Job, layout: Layout, me: int) -> Hello:
+    """What a party says of itself and of its job."""
+    return Hello(me, layout.parties[me], job.digest, job.p, job.dtype.name, job.times.checkpoint_rounds, job.limits)
 
 
 def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:

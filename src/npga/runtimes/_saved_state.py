@@ -35,16 +35,9 @@ _BROKEN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeErro
 
 
 class SavedStates:
-    """The states of agent `agent` in `directory`, for the job with this digest.
+    """The states, of type `kind`, of agent `agent` in `directory`, for the job with this digest.
 
-    Parameters
-    ----------
-    directory, agent, digest
-        Where, whose, and of which job.
-    every
-        Iterations between two generations; what is saved in between is kept until the next generation.
-    kind
-        What the states are.
+    A generation is saved `every` so many iterations; what is saved in between is kept until the next one.
     """
 
     def __init__(self, directory: Path, agent: int, digest: str, every: int = 1, kind: type[State] = State) -> None:
@@ -88,15 +81,11 @@ class SavedStates:
             kept = generations[-_KEPT:]
             self.remove(k for k in self.iterations() if k < kept[-1] and k not in kept)
 
-    def load(self, iteration: int) -> State:
-        """Read and verify the state after `iteration`."""
-        return self._read(iteration)[0]
+    def load(self, iteration: int) -> tuple[State, float | None]:
+        """The state after an iteration, verified, and the residual that the run ended with there.
 
-    def finished(self, iteration: int) -> float | None:
-        """The residual that a run ended with there; nan if it was not asked for, None if the run had not ended."""
-        return self._read(iteration)[1]
-
-    def _read(self, iteration: int) -> tuple[State, float | None]:
+        That is nan if it was not asked for, and None if the run had not ended.
+        """
         path = self._path(iteration)
         if not path.exists():
             raise InputError(
@@ -146,18 +135,8 @@ class SavedStates:
 class PartyStates:
     """The states of all agents of a party: remembered, saved, and agreed on with all others.
 
-    Parameters
-    ----------
-    directory
-        Where the files are; None saves nothing.
-    agents, digest
-        Whose states, of which job.
-    every
-        Iterations between two generations; 0 saves none.
-    reach
-        Iterations that one agent can be ahead of another.
-    kind
-        What the states are.
+    Without a `directory`, and with `every` = 0, nothing is saved; `reach` is how many iterations one agent can be ahead
+    of another.
     """
 
     def __init__(
@@ -191,7 +170,7 @@ class PartyStates:
         if resume:
             return
         found = self._usable()
-        if found and found[-1] and any(saved.finished(found[-1]) is None for saved in self._saved.values()):
+        if found and found[-1] and any(saved.load(found[-1])[1] is None for saved in self._saved.values()):
             raise InputError(
                 f"the directory holds checkpoints of an unfinished run (iterations {found}); pass --resume to go on "
                 "from them, or choose another directory"
@@ -244,8 +223,8 @@ class PartyStates:
     def load(self, iteration: int) -> tuple[dict[int, State], float | None]:
         """The states after an iteration, and the residual that the run ended with there, if it did."""
         found = {i: saved.load(iteration) for i, saved in self._saved.items()}
-        ended = [saved.finished(iteration) for saved in self._saved.values()]
-        return found, None if None in ended else ended[0]
+        ended = [residual for _, residual in found.values()]
+        return {i: state for i, (state, _) in found.items()}, None if None in ended else ended[0]
 
     def remember(self, states: dict[int, State]) -> None:
         """Keep the states of the last few iterations in memory, and save those of a generation."""

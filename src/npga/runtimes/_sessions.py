@@ -28,14 +28,8 @@ _LEAST_WORD_SECONDS = 0.25
 class Session:
     """The conversation with one neighbour.
 
-    Parameters
-    ----------
-    party, peer
-        Its number, and what messages call it.
-    outage
-        Seconds that it may be without a connection between two messages; 0: it is lost when its connection is.
-    broken
-        Called when the connection is no longer there.
+    It may be `outage` seconds without a connection between two messages (0: it is lost when its connection is), and
+    `broken` is called whenever a connection is no longer there.
     """
 
     def __init__(self, party: int, peer: Peer, outage: float, broken: Callable[[Session], None]) -> None:
@@ -126,17 +120,9 @@ class Session:
         """Send a message of a round now, or over the next connection."""
         if self.busy:
             await self._quiet()
-        self.busy = True
-        try:
-            self.sent += 1
-            self._kept.append(message)
-            if self.stream is not None:
-                await self.stream.write(message)
-        except self._breaks:
-            return  # noticed when it is read from, where it may have left its reason
-        finally:
-            self.busy = False
-            self._free.set()
+        self.sent += 1
+        self._kept.append(message)
+        await self._write(lambda: message)
 
     async def _quiet(self) -> None:
         """Wait until nothing is being written: a stream takes one message at a time."""
@@ -157,7 +143,7 @@ class Session:
                 if self.stream is not None and (message := word()):
                     await self.stream.write(message)
         except self._breaks:
-            return
+            return  # noticed when it is read from, where it may have left its reason
         finally:
             self.busy = False
             self._free.set()
@@ -257,27 +243,11 @@ class Stopwatch:
     somebody at a distance d is at most d rounds ahead of it; so a word that has come over as many parties as the
     network is wide is old or made up. It extends nothing, and who passes it on is not blamed alone.
 
-    Parameters
-    ----------
-    loop
-        The event loop; it need not run all the time.
-    times, grace
-        Seconds that a message may take and that a connection may be missing; and those from saying so until the end.
-    width
-        The diameter of the network.
-    late
-        Called with what to say to the neighbours: whether it is an outage, and over how many others the word has come.
-    passed
-        Called with the seconds since the last look; returns whether the one that is waited for has no connection.
-    party
-        Tells who is waited for; -1: nobody.
-
-    Attributes
-    ----------
-    expired
-        The party that was waited for too long; -1: none.
-    doubted
-        Those that have said words which are old or made up in this wait.
+    `grace` seconds pass from saying so until the end, and `width` is the diameter of the network. `late` is called with
+    what to say to the neighbours: whether it is an outage, and over how many others the word has come; `passed` with
+    the seconds since the last look, to tell whether the one that is waited for has no connection; `party` tells who
+    that is (-1: nobody). `expired` is the party that was waited for too long (-1: none), `doubted` are those whose
+    words in this wait were old or made up.
     """
 
     def __init__(

@@ -228,16 +228,7 @@ def channel_options(message_bytes: int, patience: float, neighbours: int = 1) ->
 class Acceptor:
     """The listening end: it hands over streams of pinned neighbours and refuses everybody else.
 
-    Parameters
-    ----------
-    address
-        Where it listens.
-    identity
-        Own key and certificate, and the pinned ones.
-    options
-        Of the transport.
-    arrive
-        Called with a neighbour's number and its new stream; the stream ends when the call returns.
+    `arrive` is called with a neighbour's number and its new stream, which ends when the call returns.
     """
 
     def __init__(
@@ -300,19 +291,7 @@ class Acceptor:
 
 
 class Dialler:
-    """The dialling end of one stream after the other.
-
-    Parameters
-    ----------
-    address, party
-        Whom it dials, and where.
-    identity
-        Own key and certificate, and the pinned one of that party.
-    options
-        Of the transport.
-    attempt
-        Seconds that one attempt may take.
-    """
+    """The dialling end of one stream after the other; one attempt may take `attempt` seconds."""
 
     def __init__(
         self, address: str, party: int, identity: Identity, options: list[tuple[str, Any]], attempt: float = 20.0

@@ -59,19 +59,7 @@ _COUNTERS = {
 
 
 class Logbook:
-    """Counts, and writes a line at most every `pause` seconds.
-
-    Parameters
-    ----------
-    path
-        The file, or None to count only.
-    party
-        Who.
-    pause
-        Least time between two lines.
-    link
-        What it waits at.
-    """
+    """Counts what a party does at its link, and writes a line at most every `pause` seconds, if it has a file."""
 
     def __init__(self, path: Path | None, party: int, pause: float, link: Link) -> None:
         self._party, self._pause, self.link = party, pause, link
@@ -170,21 +158,9 @@ class Logbook:
 
 
 def serve_metrics(address: str, logbook: Logbook, patience: float) -> ThreadingHTTPServer:
-    """Serve ``/metrics`` and ``/health`` of a party until the process ends.
+    """Serve ``/metrics`` and ``/health`` of a party until the process ends; a round may take its `patience`.
 
-    Parameters
-    ----------
-    address
-        "PORT" for this machine only, or "HOST:PORT"; port 0 takes a free one.
-    logbook
-        What the party has counted.
-    patience
-        How long a round may take while all is well.
-
-    Returns
-    -------
-    ThreadingHTTPServer
-        The server; its `server_address` is where it listens.
+    The address is "PORT" for this machine only, or "HOST:PORT"; port 0 takes a free one, `server_address` tells which.
     """
     prometheus = load("prometheus_client", "metrics", "--metrics", "prometheus-client")
     host, _, port = address.rpartition(":")

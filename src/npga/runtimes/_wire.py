@@ -193,14 +193,8 @@ class PacketForm:
 
     With many processes on few cores every round begins with cold caches, and the time goes into how much code is
     touched. So everything about the messages that stays is made once, and packets are checked as bytes, without NumPy's
-    general loops; only what looks wrong is taken apart.
-
-    Parameters
-    ----------
-    due
-        What all the messages have in common; its sender and round do not matter.
-    senders
-        Where the messages come from, in order: agents, each with what error messages call its party.
+    general loops; only what looks wrong is taken apart. `due` is what all the messages have in common, whatever its
+    sender and round; `senders` are the agents that they come from, in order, each with what errors call its party.
     """
 
     def __init__(self, due: Due, senders: Sequence[tuple[int, str]]) -> None:

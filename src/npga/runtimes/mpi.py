@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
@@ -46,16 +47,9 @@ def import_mpi() -> Any:
 
 
 class MpiLink:
-    """Neighbourhood collectives on a distributed-graph communicator of the parties.
+    """Neighbourhood collectives on a distributed-graph communicator of the parties; the rank in `world` is the party.
 
-    Parameters
-    ----------
-    world
-        The communicator; its rank is the party.
-    layout
-        Who holds which agents.
-    patience, connect
-        How long a message, and the other ranks at the start, may take, in seconds.
+    A message may take `patience` seconds, and the other ranks `connect` at the start.
     """
 
     def __init__(self, world: MPI.Intracomm, layout: Layout, patience: float, connect: float = 30.0) -> None:
@@ -202,12 +196,12 @@ def _end(words: str, end: Callable[[int], None]) -> None:
 class _Repeated:
     """Stands in for a persistent collective where MPI has none (before version 4): a new one in every round."""
 
-    def __init__(self, begin: Callable[..., MPI.Request], sent: Any, received: Any) -> None:
-        self._begin, self._sent, self._received = begin, sent, received
+    def __init__(self, begin: Callable[[], MPI.Request]) -> None:
+        self._begin = begin
         self._request: MPI.Request
 
     def Start(self) -> None:
-        self._request = self._begin(self._sent, self._received)
+        self._request = self._begin()
 
     def Test(self) -> bool:
         return self._request.Test()
@@ -218,16 +212,7 @@ class RepeatedCollective:
 
     With one agent on every rank all neighbours get the same message, a neighbourhood allgather. Otherwise each
     neighbouring rank gets those of the agents that it has links with, an alltoallv. The buffers stay, so MPI lays out
-    the collective once and every round only starts it again.
-
-    Parameters
-    ----------
-    graph
-        Communicator of the ranks that are neighbours.
-    layout, me
-        Who holds which agents, and which rank this is.
-    due
-        What all the messages have in common.
+    the collective once and every round only starts it again. `due` is what all the messages have in common.
     """
 
     def __init__(self, graph: MPI.Distgraphcomm, layout: Layout, me: int, due: Due) -> None:
@@ -243,14 +228,13 @@ class RepeatedCollective:
         sent = [self._ours.frame * len(border.ours) for border in borders.values()]
         received = [self._theirs.frame * len(border.theirs) for border in borders.values()]
         self.bytes_sent, self.bytes_received = sum(sent), sum(received)
-        self.request = (
-            _repeatable(graph.Neighbor_allgather_init, graph.Ineighbor_allgather, self._outgoing, self._incoming)
-            if single
-            else _repeatable(
-                graph.Neighbor_alltoallv_init, graph.Ineighbor_alltoallv,
-                [self._outgoing, sent], [self._incoming, received],
-            )
-        )  # fmt: skip
+        self.request: MPI.Prequest | _Repeated
+        name = "allgather" if single else "alltoallv"
+        buffers = (self._outgoing, self._incoming) if single else ([self._outgoing, sent], [self._incoming, received])
+        try:
+            self.request = getattr(graph, f"Neighbor_{name}_init")(*buffers)
+        except NotImplementedError:
+            self.request = _Repeated(partial(getattr(graph, f"Ineighbor_{name}"), *buffers))
 
     def start(self, number: int, vectors: Mapping[int, Array]) -> None:
         """Write the messages and set them going."""
@@ -268,16 +252,6 @@ class RepeatedCollective:
         """The vectors by agent, after every message has been checked."""
         self._theirs.check(self._incoming, self._heads, number)
         return self._vectors
-
-
-def _repeatable(
-    lasting: Callable[..., MPI.Prequest], passing: Callable[..., MPI.Request], sent: Any, received: Any
-) -> MPI.Prequest | _Repeated:
-    """A collective to be started again and again: the lasting kind, or the passing one where MPI has no other."""
-    try:
-        return lasting(sent, received)
-    except NotImplementedError:
-        return _Repeated(passing, sent, received)
 
 
 def party(job: Job, options: PartyOptions) -> Party:

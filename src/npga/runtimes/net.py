@@ -50,14 +50,9 @@ _WORDS = bytes([_FIRST_WORD])
 
 
 class GrpcLink:
-    """A session with each neighbouring party, all on one event loop that runs only inside the calls of this class.
+    """A session with each neighbour of party `me`, all on one event loop that runs only inside calls of this class.
 
-    Parameters
-    ----------
-    job, me
-        The job and which of its parties this is.
-    key
-        Private key; by default where job.toml says.
+    Its private key is where job.toml says, unless `key` names another file.
     """
 
     def __init__(self, job: Job, me: int, key: Path | None = None) -> None:

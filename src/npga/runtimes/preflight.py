@@ -17,6 +17,7 @@ from npga.errors import NpgaError
 from npga.runtimes._data_files import read_own_part
 from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, Layout, read_job
+from npga.runtimes._party import hello_of
 from npga.runtimes._streams import expiry
 from npga.runtimes._wire import Hello
 from npga.runtimes.inprocess import parse_options
@@ -45,11 +46,8 @@ def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     except NpgaError as error:
         return [*findings, CheckLine(me, "key and certificates", False, str(error))]
     findings.append(_own_certificate(job, me))
-    hello = Hello(
-        me, job.layout.parties[me], job.digest, job.p, job.dtype.name, job.times.checkpoint_rounds, job.limits
-    )
     try:
-        answers = link.probe(hello)
+        answers = link.probe(hello_of(job, job.layout, me))
         findings += [_neighbour(job, me, q, answer, link.clock_offsets.get(q, 0.0)) for q, answer in answers.items()]
     except NpgaError as error:
         findings.append(CheckLine(me, "links", False, str(error)))
