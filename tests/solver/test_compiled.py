@@ -55,6 +55,16 @@ def test_equals_the_y_form_of_the_paper(name, theta):
     assert np.linalg.norm(state.lam - lam) < 1e-10 * np.linalg.norm(lam)
 
 
+def test_a_run_that_overflowed_is_measured_without_a_warning():
+    problem = random_problem(3, n=5, p=3, smooth="quadratic", proximable="l1", coupling="squared-loss")
+    method = CompiledNpga(problem, npga.Network.ring(5), npga.version("nids"), npga.Steps(alpha=1e3, beta=1e3))
+    meter = method.meter(np.zeros(problem.d), np.ones(problem.d))
+    state = start(method)
+    while np.abs(state.lam).max() < 1e160:  # whose square is infinite
+        state = method.advance(state, 1)
+    assert np.isnan(meter.measure(state, 0.0).record.consensus)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -174,7 +174,8 @@ class CompiledMeter(Meter[State]):
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
         """One record for each row of findings."""
-        consensus = np.divide(table["spread"], table["size"], out=np.zeros(len(table)), where=table["size"] > 0.0)
+        with np.errstate(invalid="ignore"):  # a run that overflowed: inf/inf is nan, and no news
+            consensus = np.divide(table["spread"], table["size"], out=np.zeros(len(table)), where=table["size"] > 0.0)
         columns = (table["gap"] / self.yardstick.distance, table["kkt"], consensus, table["objective"])
         return [Record(*row) for row in zip(iterations, rounds, *(c.tolist() for c in columns), strict=True)]
 
