@@ -23,7 +23,16 @@ from npga.networks._exchange import Chebyshev, Gossip, MatrixSchedule, Polynomia
 from npga.networks._matrix_version import MatrixVersion
 from npga.networks._network import Network
 from npga.networks._version import KernelPolynomials, Look, Matrices, Rows, Spectra, Version
-from npga.networks._version_table import Listing, VersionRow, VersionTable, version, version_rows, versions
+from npga.networks._version_table import (
+    Listing,
+    VersionRow,
+    VersionTable,
+    html_table,
+    text_table,
+    version,
+    version_rows,
+    versions,
+)
 
 __all__ = [
     "ChangingNetwork",
@@ -48,6 +57,8 @@ __all__ = [
     "VersionRow",
     "VersionTable",
     "drive",
+    "html_table",
+    "text_table",
     "version",
     "version_rows",
     "versions",

@@ -250,27 +250,20 @@ class Chebyshev:
             pairs.append((w - 1.0, w / centre))
         return tuple(pairs)
 
-    def requests(self, u: Array) -> Generator[Array, Array, Array]:
-        """P_N(K) u: yields what is to be multiplied by K, is sent the product, and returns the value."""
+    def requests(self, u: Array, op: str = "gossip") -> Exchange[Array]:
+        """P_N(K) u: yields what is to be multiplied by K_op, is sent the product, and returns the value."""
         total: Array | None = None
         change: Array = u
         for carry, scale in self.recursion:
-            product = yield u if total is None else u - total
+            product = yield (u if total is None else u - total, op)
             change = scale * product if total is None else carry * change + scale * product
             total = change if total is None else total + change
         assert total is not None
         return total
 
-    def __call__(self, product: Callable[[Array], Array], u: Array) -> Array:
+    def __call__(self, product: Callable[[Any], Array], u: Array) -> Array:
         """P_N(K) u for a function that multiplies by K."""
-        asking = self.requests(u)
-        try:
-            request = next(asking)
-            while True:
-                request = asking.send(product(request))
-        except StopIteration as done:
-            result: Array = done.value
-            return result
+        return drive(self.requests(u), lambda vector, _: product(vector))
 
     def values(self, eigenvalues: FloatArray) -> FloatArray:
         """P_N at numbers; exactly 0 at 0."""
@@ -311,13 +304,7 @@ class ChebyshevSchedule(Schedule):
             vector, op = next(exchange)
             while True:
                 assert vector is not None  # polynomial versions ask for new messages only
-                asking = self._polynomial.requests(vector)
-                try:
-                    request = next(asking)
-                    while True:
-                        request = asking.send((yield (request, op)))
-                except StopIteration as answered:
-                    vector, op = exchange.send(answered.value)
+                vector, op = exchange.send((yield from self._polynomial.requests(vector, op)))
         except StopIteration as done:
             result: T = done.value
             return result

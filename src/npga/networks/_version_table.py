@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from npga.errors import VersionError, nearest
 from npga.networks._network import is_positive
@@ -245,23 +245,9 @@ def _build(name: str, c: float | None) -> Version:
             tunable = ", ".join(key for key, other in _TABLE.items() if other.default_c is not None)
             raise VersionError(f"c = {c!r} arrived for version {name!r}, which has no c; only {tunable} have one")
         B2, C, D = row.matrices
-    return Version(
-        name=name,
-        B2=B2,
-        C=C,
-        D=D,
-        basis=row.basis,
-        times_beta=row.times_beta,
-        c=None if c is None else float(c),
-        reference=row.reference,
-        fixed=row.fixed,
-        title=row.title,
-        formulas=row.formulas,
-        largest_c=row.largest_c,
-        paper_c=row.paper_c,
-        tunes_c=row.tunes_c,
-        look=row.look,
-    )
+    shared = {field.name for field in fields(row)} & {field.name for field in fields(Version)}
+    facts = {name: getattr(row, name) for name in shared}
+    return Version(name=name, B2=B2, C=C, D=D, c=None if c is None else float(c), **facts)
 
 
 def versions(*, presets: bool = True) -> VersionTable:
@@ -283,11 +269,7 @@ class Listing(Sequence[R]):
     def __init__(self, rows: Sequence[R]) -> None:
         self._rows = tuple(rows)
 
-    @overload
-    def __getitem__(self, index: int) -> R: ...
-    @overload
-    def __getitem__(self, index: slice) -> Listing[R]: ...
-    def __getitem__(self, index: int | slice) -> R | Listing[R]:
+    def __getitem__(self, index: Any) -> Any:
         return type(self)(self._rows[index]) if isinstance(index, slice) else self._rows[index]
 
     def __len__(self) -> int:
@@ -304,19 +286,32 @@ class Listing(Sequence[R]):
         return []
 
     def __repr__(self) -> str:
-        lines = [self._COLUMNS, *self._cells()]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self._COLUMNS))]
-        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        text.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join(text + self._notes())
+        return "\n".join(text_table(self._COLUMNS, self._cells()) + self._notes())
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(cells, "td") for cells in self._cells())
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        return f"<table><thead>{line(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>{notes}"
+        return html_table(self._COLUMNS, self._cells()) + notes
+
+
+def text_table(head: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = False) -> list[str]:
+    """The lines of a table; its columns, but for the first, to the right if wanted."""
+    lines = [head, *body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligned = [str.ljust] + [str.rjust if right else str.ljust] * (len(widths) - 1)
+    text = [
+        "  ".join(put(cell, w) for put, cell, w in zip(aligned, line, widths, strict=True)).rstrip() for line in lines
+    ]
+    return [text[0], "  ".join("-" * w for w in widths), *text[1:]]
+
+
+def html_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table as HTML."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    rows = "".join(line(cells, "td") for cells in body)
+    return f"<table><thead>{line(head, 'th')}</thead><tbody>{rows}</tbody></table>"
 
 
 class VersionTable(Listing[Version]):

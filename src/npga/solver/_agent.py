@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,15 +37,6 @@ class _Own:
 
     def adjoint(self, lam: Array) -> Array:
         return np.asarray(self._At @ lam)
-
-
-@dataclass(frozen=True)
-class _Knowledge:
-    f: Function
-    g: Function
-    A: _Own
-    h: Function
-    n: int
 
 
 class LocalAgent:
@@ -80,7 +72,7 @@ class LocalAgent:
     ) -> None:
         p, d = agent.A.shape
         dtype = agent.A.dtype
-        self._own = _Knowledge(agent.f, agent.g, _Own(agent.A), h, n)
+        self._own: Any = SimpleNamespace(f=agent.f, g=agent.g, A=_Own(agent.A), h=h, n=n)
         self._rows = weights
         self._weights = _ascending(weights(0) if callable(weights) else weights)
         self._ahead: tuple[State, tuple[Array, Array]] | None = None

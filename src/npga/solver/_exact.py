@@ -12,13 +12,13 @@ NIDS. In each case the recursion of `npga.solver` runs, with another way to its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from npga.functions import Function
 from npga.networks import Network, Version, drive
 from npga.problem import LEAST, ConsensusProblem, Problem
 from npga.solver._loop import Meter
@@ -80,22 +80,6 @@ class DualExact(Npga):
 # ------------------------------------------------------------------ PUDA
 
 
-@dataclass(frozen=True)
-class _Common:
-    """The common term g of P2 where the recursion looks for the coupling function h."""
-
-    g: Function
-
-    def conj_prox(self, x: Array, t: float) -> Array:
-        return self.g.prox(x, t)
-
-
-@dataclass(frozen=True)
-class _OwnKnowledge:
-    h: Any
-    n: int
-
-
 def puda_steps(problem: ConsensusProblem, network: Network, version: Version) -> Steps:
     """A step below the classical limits: 1/L where C = 0, else (1 + lambda_min(W))/(2 L); gamma = 1, theta = 0."""
     L = problem.L if 0.0 < problem.L < np.inf else 1.0
@@ -121,7 +105,8 @@ class Puda(Npga):
         super().__init__(consensus.p1, network, version, steps)
         self.name = f"puda {version.name}"
         self.consensus = consensus
-        self._own: Any = _OwnKnowledge(_Common(consensus.g), consensus.n)
+        # The common term g where the recursion looks for the coupling function h.
+        self._own: Any = SimpleNamespace(h=SimpleNamespace(conj_prox=consensus.g.prox), n=consensus.n)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -262,19 +262,9 @@ class _Case:
             [int(result.trace.iteration[k]), int(result.trace.round[k]), float(result.trace[self.column][k])]
             for k in thinned
         ]
-        counted = {
-            name: round(share * value)
-            for name, value in {
-                "inner_iterations": there.inner_iterations,
-                "gradients": there.work.gradients,
-                "products": there.work.products,
-                "proxes": there.work.proxes,
-                "messages": there.messages,
-            }.items()
-        }
-        steps = (
-            {} if result.steps is None else {n: getattr(result.steps, n) for n in ("alpha", "beta", "gamma", "theta")}
-        )
+        spent = {"inner_iterations": there.inner_iterations, **asdict(there.work), "messages": there.messages}
+        counted = {name: round(share * value) for name, value in spent.items()}
+        steps = {} if result.steps is None else asdict(result.steps)
         return {
             "status": "converged",
             "iterations": int(result.trace.iteration[at]),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from npga import extras
 from npga.errors import InputError, nearest
-from npga.networks import Look, version_rows
+from npga.networks import Look, html_table, text_table, version_rows
 from npga.pages import Section, curve_section, line_style, provenance_section, table_section, text_section, write_page
 
 Array = NDArray[Any]
@@ -29,17 +27,9 @@ _PRICES = ("rounds", "iterations", "floats_sent")
 # Draws whose errors a report shows.
 _DRAWS = 10
 _PALETTE = (
-    "#332288",
-    "#117733",
-    "#882255",
-    "#DDCC77",
-    "#88CCEE",
-    "#CC6677",
-    "#999933",
-    "#661100",
-    "#6699CC",
-    "#888888",
-)
+    "#332288", "#117733", "#882255", "#DDCC77", "#88CCEE",
+    "#CC6677", "#999933", "#661100", "#6699CC", "#888888",
+)  # fmt: skip
 _WORDS = {
     "iterations": "iterations",
     "rounds": "communication rounds",
@@ -107,16 +97,12 @@ class Comparison:
     def table(self) -> str:
         """The summary as text."""
         head, body, notes = self._cells()
-        widths = [max(len(row[k]) for row in [head, *body]) for k in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in [head, *body]
-        ]
-        lines.insert(1, "  ".join("-" * w for w in widths))
-        what = f"Medians over {len(self.draws)} draws of what is spent until the error stays below {self.tol:g}."
-        return "\n".join([*lines, "", what, *notes])
+        return "\n".join([*text_table(head, body, right=True), "", self._said, *notes])
+
+    @property
+    def _said(self) -> str:
+        over = "A draw" if len(self.draws) == 1 else f"Medians over {len(self.draws)} draws"
+        return f"{over}: what is spent until the error stays below {self.tol:g}."
 
     def __str__(self) -> str:
         return self.table
@@ -136,14 +122,7 @@ class Comparison:
 
     def to_html(self) -> str:
         """The summary as an HTML table."""
-        head, body, _ = self._cells()
-
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        return (
-            f"<table><thead>{line(head, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in body)}</tbody></table>"
-        )
+        return html_table(*self._cells()[:2])
 
     _repr_html_ = to_html
 
@@ -152,8 +131,7 @@ class Comparison:
     def sections(self) -> list[Section]:
         """What a report shows: the table, errors on their way, profiles; plain data that JSON can hold."""
         head, body, notes = self._cells()
-        said = f"Medians over {len(self.draws)} draws of what is spent until the error stays below {self.tol:g}."
-        parts = [table_section("Methods", head, body, said)]
+        parts = [table_section("Methods", head, body, self._said)]
         parts += [text_section("What was not solved", *notes)] if notes else []
         axes, draws = [(by, _WORDS[by]) for by in _PRICES], [(str(draw), str(draw)) for draw in self.draws[:_DRAWS]]
         levels = {key: self.tol for key, _ in draws}
