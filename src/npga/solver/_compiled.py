@@ -242,8 +242,10 @@ def schedule_for(plan: Plan) -> WorkOrder:
     dual_bytes = low.n * low.p * plan.dtype.itemsize
     work = 2 * int(own.bytes_of_A.sum()) + 6 * dual_bytes + plan.links * low.p * plan.dtype.itemsize // 2
     threads = thread_limit() if work >= _THREAD_BYTES else 1
-    rows = _panel_rows(plan)
-    outgrown = int(own.bytes_of_A.max()) > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
+    rows, largest = _panel_rows(plan), int(own.bytes_of_A.max())
+    outgrown = largest > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
+    if not low.kept_powers:  # a panel reads A from the first cache the second time
+        outgrown |= largest > _CACHE_BYTES // 4 and int(own.bytes_of_A.sum()) > _PANEL_BYTES
     if own.h.is_separable and outgrown and rows and low.degree == 1:
         return WorkOrder(plan, threads, rows)
     return WorkOrder(plan, threads)
@@ -256,23 +258,25 @@ def thread_limit() -> int:
 
 
 def _panel_rows(plan: Plan) -> int:
-    """Rows of a panel: as many as fit the second-level cache with their matrices and dual rows (eight arrays).
+    """Rows of a panel: as many as fit the second-level cache with their matrices and dual rows.
 
-    At least so many that the rows are worth their loops, and then in the last cache; 0 when that is too small.
+    Where a round lies between v and lam+, that is A of all agents and eight arrays, and with too few such rows for their
+    loops the last cache; else A of one agent and the four arrays that messages are made from and added to. 0 when even
+    the last cache is too small.
     """
-    low = plan.struct
-    bytes_of_row = int(plan.parts.bytes_of_A.sum()) / low.p + 8 * low.n * plan.dtype.itemsize
+    low, sizes = plan.struct, plan.parts.bytes_of_A
+    own, dual_row = int(sizes.max()) / low.p, low.n * plan.dtype.itemsize
+    bytes_of_row = int(sizes.sum()) / low.p + 8 * dual_row if low.kept_powers else own + 4 * dual_row
     least, most = _PANEL_ROWS
     forms = {matrix.form for matrix in plan.parts.matrices}
     if BY_COLUMNS in forms:
         least = _COLUMN_PANEL_ROWS
-    elif BY_ROWS in forms:
-        own = int(plan.parts.bytes_of_A.max()) // low.p
-        least = max(least, min(_ROW_PANEL_BYTES // own // 8 * 8, low.p // 4))
-    rows = int(_CACHE_BYTES / bytes_of_row) // 8 * 8
+    elif BY_ROWS in forms and low.kept_powers:
+        least = max(least, min(int(_ROW_PANEL_BYTES / own) // 8 * 8, low.p // 4))
     if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0
-    return min(max(rows, least), most)
+    fair = -(-low.p // (8 * _CHUNKS)) * 8
+    return min(max(int(_CACHE_BYTES / bytes_of_row) // 8 * 8, least), most, max(fair, least))
 
 
 class WorkOrder:
@@ -289,7 +293,7 @@ class WorkOrder:
         count = min(max(_CHUNKS, threads), panels)
         self.threads = min(threads, count if rows else len(groups) - 1)
         self.pace = Pace(self.threads)
-        scratch = 3 * low.n * rows if rows else int(np.diff(groups).max()) * low.p
+        scratch = 3 * low.n * (rows + 8) if rows else int(np.diff(groups).max()) * low.p
         shared = {
             "chunks": (np.linspace(0, panels, count + 1).round() * rows).clip(max=low.p).astype(np.int64),
             "pulls": np.empty((count, low.d), plan.dtype),

@@ -75,16 +75,16 @@ template <class T> inline void add(Int m, T factor, const T* x, T* out) {
     for (Int j = 0; j < m; ++j) out[j] += factor * x[j];
 }
 
-// out += c_m (lam - lam_prev) + gamma b_{s+m} K^s v, the new part of the message for the power m of K.
+// c_m (lam - lam_prev) + gamma b_{s+m} K^s v, the new part of the message for the power m of K.
 template <class T>
-inline void add_message(const Plan<T>& plan, Int power, Int m, const T* lam, const T* lam_prev, const T* latest, T* out) {
+inline void new_message(const Plan<T>& plan, Int power, Int m, const T* lam, const T* lam_prev, const T* latest, T* out) {
     const T c = plan.c[power], b = plan.b[plan.kept_powers + power];
     if (b == 0) {
 #pragma omp simd
-        for (Int j = 0; j < m; ++j) out[j] += c * (lam[j] - lam_prev[j]);
+        for (Int j = 0; j < m; ++j) out[j] = c * (lam[j] - lam_prev[j]);
     } else {
 #pragma omp simd
-        for (Int j = 0; j < m; ++j) out[j] += c * (lam[j] - lam_prev[j]) + b * latest[j];
+        for (Int j = 0; j < m; ++j) out[j] = c * (lam[j] - lam_prev[j]) + b * latest[j];
     }
 }
 

@@ -39,62 +39,69 @@ template <class T> inline void fill(Int m, T value, T* out) {
     for (Int j = 0; j < m; ++j) out[j] = value;
 }
 
-// Whether four lines of a matrix, columns or rows, are read at a time, which saves passes over the vector. Long rows are
-// read one after another: together they would look like a walk to and fro, and the processor would fetch nothing ahead.
-template <class T> inline bool in_fours(const Matrix<T>& A) { return A.form == BY_COLUMNS || A.columns < 32; }
+// Lines of a matrix, columns or rows, are taken four at a time, which saves passes over the vector. Side by side they look
+// like a walk to and fro, for which no processor fetches ahead. So the loops ask evenly for what is read soon: numbers
+// from `next` on, unless that is null. Addresses behind an array do no harm.
+template <class T> inline void fetch(const T* next, Int count) {
+    for (Int j = 0; j < count; j += 64 / Int(sizeof(T))) __builtin_prefetch(next + j);
+}
 
-// out[k] += the product of x with the n numbers from data + k lead on, for m lines.
-template <class T> inline void add_dots(bool fours, const T* data, Int lead, Int n, const T* x, Int m, T* out) {
+// out[k] += the product of x with the n numbers from data + k lead on, for `Lines` lines from k on.
+template <Int Lines, class T> inline void add_some_dots(const T* data, Int lead, Int n, const T* x, Int k, T* out) {
     constexpr Int lanes = Lanes<T>::count;
+    const T* a = data + k * lead;
+    Vector<T> part[Lines] = {};
+    Int j = 0;
+    for (; j + lanes <= n; j += lanes)
+        for (Int i = 0; i < Lines; ++i) part[i] += load(a + i * lead + j) * load(x + j);
+    T total[Lines];
+    for (Int i = 0; i < Lines; ++i) total[i] = sum<T>(part[i]);
+    for (; j < n; ++j)
+        for (Int i = 0; i < Lines; ++i) total[i] += a[i * lead + j] * x[j];
+    for (Int i = 0; i < Lines; ++i) out[k + i] += total[i];
+}
+
+template <class T> inline void add_dots(const T* data, Int lead, Int n, const T* x, Int m, T* out, const T* next = nullptr) {
     Int k = 0;
-    for (; fours && k + 4 <= m; k += 4) {
-        const T *a0 = data + k * lead, *a1 = a0 + lead, *a2 = a1 + lead, *a3 = a2 + lead;
-        Vector<T> p0 = {}, p1 = {}, p2 = {}, p3 = {};
-        Int j = 0;
-        for (; j + lanes <= n; j += lanes) {
-            const Vector<T> y = load(x + j);
-            p0 += load(a0 + j) * y, p1 += load(a1 + j) * y, p2 += load(a2 + j) * y, p3 += load(a3 + j) * y;
-        }
-        T s0 = sum<T>(p0), s1 = sum<T>(p1), s2 = sum<T>(p2), s3 = sum<T>(p3);
-        for (; j < n; ++j) s0 += a0[j] * x[j], s1 += a1[j] * x[j], s2 += a2[j] * x[j], s3 += a3[j] * x[j];
-        out[k] += s0, out[k + 1] += s1, out[k + 2] += s2, out[k + 3] += s3;
+    for (; k + 4 <= m; k += 4) {
+        if (next) fetch(next + k * n, 4 * n);
+        add_some_dots<4>(data, lead, n, x, k, out);
     }
-    for (; k < m; ++k) {
-        const T* a = data + k * lead;
-        Vector<T> p0 = {}, p1 = {}, p2 = {}, p3 = {};
-        Int j = 0;
-        for (; j + 4 * lanes <= n; j += 4 * lanes) {
-            p0 += load(a + j) * load(x + j), p1 += load(a + j + lanes) * load(x + j + lanes);
-            p2 += load(a + j + 2 * lanes) * load(x + j + 2 * lanes), p3 += load(a + j + 3 * lanes) * load(x + j + 3 * lanes);
-        }
-        for (; j + lanes <= n; j += lanes) p0 += load(a + j) * load(x + j);
-        T s = sum<T>((p0 + p1) + (p2 + p3));
-        for (; j < n; ++j) s += a[j] * x[j];
-        out[k] += s;
-    }
+    for (; k < m; ++k) add_some_dots<1>(data, lead, n, x, k, out);
 }
 
 // out += sum_k x[k] times the m numbers from data + k lead on, for n lines.
-template <class T> inline void add_multiples(bool fours, const T* data, Int lead, Int n, const T* x, Int m, T* out) {
+template <class T>
+inline void add_multiples(const T* data, Int lead, Int n, const T* x, Int m, T* out, const T* next = nullptr) {
     Int k = 0;
-    for (; fours && k + 4 <= n; k += 4) {
+    for (; k + 4 <= n; k += 4) {
+        if (next) fetch(next + k * m, 4 * m);
         const T *a0 = data + k * lead, *a1 = a0 + lead, *a2 = a1 + lead, *a3 = a2 + lead;
         const T x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];
 #pragma omp simd
         for (Int j = 0; j < m; ++j) out[j] += (a0[j] * x0 + a1[j] * x1) + (a2[j] * x2 + a3[j] * x3);
     }
     for (; k < n; ++k) {
-        const T* a0 = data + k * lead;
-        const T x0 = x[k];
+        const T *a0 = data + k * lead, x0 = x[k];
 #pragma omp simd
         for (Int j = 0; j < m; ++j) out[j] += a0[j] * x0;
     }
 }
 
-// out += A[lo:hi] x, of hi - lo numbers.
-template <class T> void add_product(const Matrix<T>& A, Int lo, Int hi, const T* x, T* out) {
-    if (A.form == BY_COLUMNS) return add_multiples(in_fours(A), A.data + lo, A.lead, A.columns, x, hi - lo, out);
-    if (A.form == BY_ROWS) return add_dots(in_fours(A), A.data + lo * A.lead, A.lead, A.columns, x, hi - lo, out);
+// Of a matrix by rows: how many of `rows` rows fill a quarter of the first cache, and where a row begins if the rows lie
+// one behind another.
+template <class T> Int block_rows(const Matrix<T>& A, Int rows) {
+    const Int fit = A.form == BY_ROWS ? 8192 / (A.columns * Int(sizeof(T))) / 4 * 4 : rows;
+    return fit > 4 ? fit : 4;
+}
+template <class T> const T* row(const Matrix<T>& A, Int r) {
+    return A.form == BY_ROWS && A.lead == A.columns ? A.data + r * A.lead : nullptr;
+}
+
+// out += A[lo:hi] x, of hi - lo numbers; `next` is where the rows are that are read after these, or null.
+template <class T> void add_product(const Matrix<T>& A, Int lo, Int hi, const T* x, T* out, const T* next = nullptr) {
+    if (A.form == BY_COLUMNS) return add_multiples(A.data + lo, A.lead, A.columns, x, hi - lo, out);
+    if (A.form == BY_ROWS) return add_dots(A.data + lo * A.lead, A.lead, A.columns, x, hi - lo, out, next);
     if (A.form != SPARSE) return;
     if (A.entry_rows) {
         for (Int k = A.pointers[lo]; k < A.pointers[hi]; ++k) out[A.entry_rows[k] - lo] += A.data[k] * x[A.indices[k]];
@@ -107,10 +114,10 @@ template <class T> void add_product(const Matrix<T>& A, Int lo, Int hi, const T*
     }
 }
 
-// out += A[lo:hi]^T y, one number for each column.
-template <class T> void add_adjoint(const Matrix<T>& A, Int lo, Int hi, const T* y, T* out) {
-    if (A.form == BY_COLUMNS) return add_dots(in_fours(A), A.data + lo, A.lead, hi - lo, y, A.columns, out);
-    if (A.form == BY_ROWS) return add_multiples(in_fours(A), A.data + lo * A.lead, A.lead, hi - lo, y, A.columns, out);
+// out += A[lo:hi]^T y, one number for each column; `next` as above.
+template <class T> void add_adjoint(const Matrix<T>& A, Int lo, Int hi, const T* y, T* out, const T* next = nullptr) {
+    if (A.form == BY_COLUMNS) return add_dots(A.data + lo, A.lead, hi - lo, y, A.columns, out);
+    if (A.form == BY_ROWS) return add_multiples(A.data + lo * A.lead, A.lead, hi - lo, y, A.columns, out, next);
     if (A.form != SPARSE) return;
     if (A.entry_rows) {
         for (Int k = A.pointers[lo]; k < A.pointers[hi]; ++k) out[A.indices[k]] += A.data[k] * y[A.entry_rows[k] - lo];

@@ -42,17 +42,21 @@ template <class T> void move(const Plan<T>& plan, Int k, const Arrays<T>& now, T
     for (Int j = lo; j < hi; ++j) now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]);
 }
 
-// out_i += A_i^T lam_i on a tile
-template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out) {
-    for (Int i = t.first; i < t.last; ++i)
-        add_adjoint(plan.matrices[i], t.lo, t.hi, lam + i * plan.p + t.lo, out + plan.offsets[i]);
+// out_i += A_i^T lam_i on a tile; `cold` says that A comes from memory.
+template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out, bool cold) {
+    for (Int i = t.first; i < t.last; ++i) {
+        const Matrix<T>& A = plan.matrices[i];
+        const T* next = cold ? row(A, t.lo + block_rows(A, plan.p)) : nullptr;
+        add_adjoint(A, t.lo, t.hi, lam + i * plan.p + t.lo, out + plan.offsets[i], next);
+    }
 }
 
 // A_i x_i on a tile, into rows that are `width` apart.
-template <class T> void images(const Plan<T>& plan, Tile t, const T* x, T* out, Int width) {
+template <class T>
+void images(const Plan<T>& plan, Tile t, const T* x, T* out, Int width, const T* next = nullptr) {
     for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + k * width);
     for (Int i = t.first; i < t.last; ++i, out += width)
-        add_product(plan.matrices[i], t.lo, t.hi, x + plan.offsets[i], out);
+        add_product(plan.matrices[i], t.lo, t.hi, x + plan.offsets[i], out, next);
 }
 
 // The message for a power m of K: c_m (lam - lam_prev) + gamma b_{s+m} K^s v, and below the highest power K times the
@@ -62,8 +66,7 @@ void compose(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power, const
     const T* latest = power_of_v(plan, now, plan.kept_powers) + t.at;
     for (Int k = 0; k < t.runs; ++k) {
         const Int at = k * plan.p;
-        fill(t.m, T(0), out + k * width);
-        add_message(plan, power, t.m, now.lam + t.at + at, now.lam_prev + t.at + at, latest + at, out + k * width);
+        new_message(plan, power, t.m, now.lam + t.at + at, now.lam_prev + t.at + at, latest + at, out + k * width);
     }
     for (Int i = t.first; i < t.last && before; ++i)
         add_mixed(plan, now, i, t.lo, t.hi, before, width, out + (i - t.first) * width);
@@ -83,10 +86,10 @@ template <class T> void correct(const Plan<T>& plan, const Arrays<T>& now, Tile 
 
 // v+ = lam - u+ + beta A x_hat+, with the images in `scratch`. Where a run pauses, A x+ is written as well.
 template <class T>
-void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* scratch, Int width) {
+void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* scratch, Int width, const T* next = nullptr) {
     const T beta = T(plan.beta);
     if (pause) images(plan, t, now.x_new, now.Ax + t.at, plan.p);
-    images(plan, t, now.x_hat, scratch, width);
+    images(plan, t, now.x_hat, scratch, width, next);
     for (Int k = 0; k < t.runs; ++k) {
         const Int at = t.at + k * plan.p;
         const T *image = scratch + k * width, *lam = now.lam + at, *u = now.u + at;
@@ -165,7 +168,7 @@ template <class T> double iterate_agents(const Plan<T>& plan, Arrays<T>& now, co
     for (Int k = first; k < last; ++k) {
         const Tile t = group(plan, k);
         fill(plan.offsets[t.last] - plan.offsets[t.first], T(0), now.force + plan.offsets[t.first]);
-        pull(plan, t, now.lam, now.force);
+        pull(plan, t, now.lam, now.force, true);
         move(plan, k, now, task.work);
         ascend(plan, now, t, pause, task.scratch, p);
         if (!s) total += finish(plan, now, t, task.scratch), open(plan, after, t);
@@ -192,18 +195,34 @@ template <class T, class Run> void each_panel(const Plan<T>& plan, const Task<T>
     }
 }
 
+// The blocks of a panel, agent by agent: for matrices by rows what the first cache holds, else all of its rows. What `run`
+// does with each of them; it is told as well which rows are next.
+template <class T, class Run> void each_block(const Plan<T>& plan, Tile t, Run&& run) {
+    for (Int i = t.first; i < t.last; ++i) {
+        const Matrix<T>& A = plan.matrices[i];
+        const Int rows = block_rows(A, t.hi - t.lo);
+        const T* after = i + 1 < t.last ? row(plan.matrices[i + 1], t.lo) : row(plan.matrices[t.first], t.hi);
+        for (Int lo = t.lo; lo < t.hi; lo += rows) {
+            const Int hi = lo + rows < t.hi ? lo + rows : t.hi;
+            run(Tile{i, i + 1, lo, hi, 1, hi - lo, i * plan.p + lo}, hi < t.hi ? row(A, hi) : after);
+        }
+    }
+}
+
 // A^T lam, by the same panels as in an iteration.
 template <class T> void begin_panels(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
     for (Int k = share(task.chunk_count, task, 0); k < share(task.chunk_count, task, 1) && task.fresh; ++k) {
         T* out = task.pulls + k * plan.d;
         fill(plan.d, T(0), out);
-        each_panel(plan, task, k, [&](Tile t) { pull(plan, t, now.lam, out); });
+        each_panel(plan, task, k, [&](Tile t) { pull(plan, t, now.lam, out, true); });
     }
 }
 
-// The scratch has room for three times n rows of a panel: images, and messages to and fro.
+// The scratch has room for three times n rows of a panel, images and messages to and fro, a line of the cache longer than
+// the panel: rows whose distance is a power of two would share few places of a cache. Where no round lies between v and
+// lam+ (s = 0), a block of A is read a second time at once.
 template <class T> double iterate_panels(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, bool pause) {
-    const Int width = task.rows, block = plan.n * width;
+    const Int width = task.rows + 8, block = plan.n * width;
     for (Int k = share(plan.group_count, task, 0); k < share(plan.group_count, task, 1); ++k) {
         const Int lo = plan.offsets[plan.groups[k]], m = plan.offsets[plan.groups[k + 1]] - lo;
         fill(m, T(0), now.force + lo);
@@ -216,16 +235,22 @@ template <class T> double iterate_panels(const Plan<T>& plan, Arrays<T>& now, co
         T* out = task.pulls + k * plan.d;
         fill(plan.d, T(0), out);
         each_panel(plan, task, k, [&](Tile t) {
-            T *message = nullptr, *reply = task.scratch + block, *next = reply + block;
+            T *message = nullptr, *reply = task.scratch + block, *spare = reply + block;
             for (Int power = plan.new_powers; power > 0; --power) {
                 compose(plan, now, t, power, message, reply, width);
-                message = reply, swap(reply, next);
+                message = reply, swap(reply, spare);
             }
             correct(plan, now, t, message, width);
-            ascend(plan, now, t, pause, task.scratch, width);
+            const auto conclude = [&](Tile own) {
+                total += finish(plan, now, own, task.scratch);
+                pull(plan, own, now.lam_prev, out, false);
+            };
+            each_block(plan, t, [&](Tile own, const T* next) {
+                ascend(plan, now, own, pause, task.scratch, width, next);
+                if (!plan.kept_powers) conclude(own);
+            });
             for (Int power = 1; power <= plan.kept_powers; ++power) raise(plan, now, t, power);
-            total += finish(plan, now, t, task.scratch);
-            pull(plan, t, now.lam_prev, out);
+            if (plan.kept_powers) conclude(t);
         });
     }
     turn(now);
