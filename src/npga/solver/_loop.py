@@ -345,6 +345,7 @@ def run(
                 continue
             until = min(next_record(state.iteration, record_every), limits.max_iters)
             deadline = np.inf if limits.max_seconds is None else clock + limits.max_seconds
+            del state  # its arrays are large, and a stretch needs the latest ones only
             _stretch(method, current, until, deadline)
     except KeyboardInterrupt:
         current.status = Status.INTERRUPTED
