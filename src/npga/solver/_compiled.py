@@ -109,17 +109,9 @@ class Buffers:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
         own = self._own
         x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
-        return State(
-            x=own[x],
-            lam=own[lam],
-            lam_prev=own[lam_prev],
-            v=own["v"],
-            u=own["u"],
-            Ax=own["Ax"],
-            kept=tuple(own["kept"]),
-            iteration=before.iteration + done,
-            rounds=before.rounds + done * rounds,
-        )
+        dual = {name: own[name] for name in ("Ax", "v", "u")} | {"lam": own[lam], "lam_prev": own[lam_prev]}
+        counts = {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
+        return State(x=own[x], kept=tuple(own["kept"]), **dual, **counts)
 
 
 class CompiledMeter(Meter[State]):

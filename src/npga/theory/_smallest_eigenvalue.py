@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
 
 if TYPE_CHECKING:
     from npga.networks import Network, Version
@@ -186,7 +185,7 @@ class JointEigenvalue:
         key = (t, H.tobytes())
         if key not in self._known:
             M = self._form(t, H)
-            value = float(eigh(M, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
+            value = float(np.linalg.eigvalsh(M)[0])
             # What rounding may have made of a tiny eigenvalue is no promise; the bound is free of cancellation.
             exact = Eigenvalue(min(value, self._rest(kappa)), True)
             self._known[key] = exact if value > 1e3 * _rounding(M) else self.bound(t, kappa, tau)
@@ -197,11 +196,14 @@ class JointEigenvalue:
         if self._square is None or H is None or K is None or not self._square.size:
             return Eigenvalue(kappa, False)
         M = self._form(t, H)
-        value = float(eigh(M, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
+        value = float(np.linalg.eigvalsh(M)[0])
         if not value > 1e3 * _rounding(M):
             return Eigenvalue(kappa, False)
-        last, wide = len(M) - 1, np.kron(K, np.eye(len(M) // len(K)))
-        top = float(eigh(wide, M, eigvals_only=True, subset_by_index=[last, last])[0])
+        # The largest eigenvalue of L^-1 (K (x) I) L^-T, M = L L^T. NumPy's own library throughout: SciPy brings another, and
+        # the idle threads of the two stand in each other's way.
+        L = np.linalg.cholesky(M)
+        half = np.linalg.solve(L, np.kron(K, np.eye(len(M) // len(K))))
+        top = float(np.linalg.eigvalsh(np.linalg.solve(L, half.T))[-1])
         full = math.isinf(self._rest(kappa))
         return Eigenvalue(min(1.0 / top if top > 0.0 else math.inf, math.inf if full else kappa), True)
 
