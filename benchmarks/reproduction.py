@@ -40,7 +40,10 @@ Row = dict[str, Any]
 
 
 def collect(folders: dict[str, Sequence[Path]]) -> None:
-    """Write the data and copy the figures; `folders` are those of free steps and of steps in the theorems' box."""
+    """Write the data and copy the figures; `folders` are those of free steps and of steps in the theorems' box.
+
+    Experiments that are in none of them keep the rows that they have.
+    """
     rows = []
     for steps, places in folders.items():
         for folder in places:
@@ -52,10 +55,18 @@ def collect(folders: dict[str, Sequence[Path]]) -> None:
                     if folder / name / f"{kind}.png" in report.files:
                         for ending in ("png", "csv"):
                             shutil.copy(folder / name / f"{kind}.{ending}", FIGURES / f"{name}-{kind}.{ending}")
+    new = {(row["experiment"], row["steps"]) for row in rows}
+    rows += [row for row in stored() if (row["experiment"], row["steps"]) not in new]
     with DATA.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: "" if row[key] is None else row[key] for key in COLUMNS} for row in rows)
+
+
+def stored() -> list[Row]:
+    """The rows of the data as they stand."""
+    with DATA.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 # ------------------------------------------------------------------ from data to tables
@@ -63,8 +74,7 @@ def collect(folders: dict[str, Sequence[Path]]) -> None:
 
 def chosen(name: str, steps: str, setting: str = "tuned") -> dict[str, dict[int, Row]]:
     """The faster run of W and W' by version and draw; or that at certified steps."""
-    with DATA.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if (row["experiment"], row["steps"]) == (name, steps)]
+    rows = [row for row in stored() if (row["experiment"], row["steps"]) == (name, steps)]
     found: dict[str, dict[int, Row]] = {}
     for row in rows:
         if row["chosen"] == "1" and row["setting"] == setting:
