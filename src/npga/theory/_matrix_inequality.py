@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _DOUBLINGS, _HUGE = 24, 1e12
 # Parts of 1 - radius that are tried as 1 - rate, and how often what lies between the last two is halved.
 _PARTS, _HALVINGS = (0.95, 0.7, 0.45, 0.25, 0.1, 0.03, 0.01, 0.003), 3
+# A rate with this part of 1 - radius needs no conjugate multipliers.
+_ENOUGH = 0.9
 # The same for a sketch.
 _ROUGH_PARTS, _ROUGH_HALVINGS = (0.85, 0.6, 0.3, 0.1, 0.03, 0.003), 1
 # How often frequencies are added where weights fail between those that were looked at, and slower rates are tried where
@@ -254,18 +257,14 @@ class RateSearch:
         """The best rate above this radius that could be proved.
 
         Weights come first, for they are cheap, and P for the best rates that have some; where no P is found, again for
-        slower ones.
+        slower ones. Conjugate multipliers, which need more states, are used where they prove more than the others.
         """
+        conjugate = any(one.kind == "conjugate" for one in self.multipliers.every)
         for _ in range(_ROUNDS):
             found: dict[float, Array] = {}
-
-            def attempt(rho: float, found: dict[float, Array] = found) -> Array | None:
-                t = self.weights(rho)
-                if t is not None:
-                    found[rho] = t
-                return t
-
-            self._best(radius, attempt, _PARTS, _HALVINGS)
+            self._best(radius, partial(self._add, found, conjugate=False), _PARTS, _HALVINGS)
+            if conjugate and 1.0 - min(found, default=1.0) < _ENOUGH * (1.0 - radius):
+                self._best(radius, partial(self._add, found, conjugate=True), _PARTS, _HALVINGS)
             if not found:
                 return None
             self.on_grid = min(found) if self.on_grid is None else self.on_grid
@@ -274,6 +273,15 @@ class RateSearch:
                 return proof
             radius = 0.5 * (1.0 + max(found))
         return None
+
+    def _add(self, found: dict[float, Array], rho: float, conjugate: bool) -> Array | None:
+        """Weights for this rate, which are kept; those of a better rate if there are some."""
+        if min(found, default=1.0) <= rho:
+            return found[min(found)]
+        t = self.refined(rho, conjugate)
+        if t is not None:
+            found[rho] = t
+        return t
 
     def _best(
         self, radius: float, attempt: Callable[[float], Found | None], parts: tuple[float, ...], halvings: int
@@ -293,13 +301,6 @@ class RateSearch:
             better = attempt(1.0 - middle * (1.0 - radius))
             before, part, found = (middle, part, found) if better is None else (before, middle, better)
         return found
-
-    def weights(self, rho: float) -> Array | None:
-        """Weights for this rate, or None; of conjugate multipliers, which need more states, where no others will do."""
-        t = self.refined(rho, conjugate=False)
-        if t is None and any(one.kind == "conjugate" for one in self.multipliers.every):
-            t = self.refined(rho, conjugate=True)
-        return t
 
     def refined(self, rho: float, conjugate: bool) -> Array | None:
         """The weights, after frequencies were added where they failed between those that had been looked at."""
