@@ -6,15 +6,25 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
+import instance_table
 import npga
 from helpers.families import VERSIONS
 from helpers.instance_runs import matrices, members, run, worst_excess
 from helpers.oracles import square_root
 from npga import functions as fn
-from npga.experiments import ElasticNet
+from npga.experiments import ElasticNet, LogisticCoupled
 from npga.theory import InstanceCertificate, certify_instance, states
 from npga.theory._feedback import setting
-from npga.theory._matrix_inequality import RateSearch
+from npga.theory._matrix_inequality import (
+    RateSearch,
+    holds,
+    is_bounded_below,
+    pairs,
+    remembering,
+    riccati,
+    supply,
+)
+from npga.theory._multipliers import multipliers
 
 NETWORK = npga.Network.ring(4)
 
@@ -79,6 +89,34 @@ def test_two_hundred_starts(name):
                 assert worst_excess(member, NETWORK.lazy(), version, steps, cert, 200, 300, rng) <= 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("row", instance_table.rows(), ids=lambda row: f"{row['problem']}-{row['version']}")
+def test_two_hundred_starts_on_the_instances_of_the_table(row):
+    """What docs/theory/instances.md says is proved: certified again, and followed along runs."""
+    problem, network = instance_table.pose(row["problem"])
+    if "rate" in row:
+        version = npga.version(row["version"]) if row["c"] is None else npga.version(row["version"], c=row["c"])
+        cert = certify_instance(problem, network, version, npga.Steps(**row["steps"]))
+        assert cert.standing == "proved"
+        assert cert.verify()
+        assert 1.0 - cert.rate >= 0.9 * (1.0 - row["rate"])
+    assert instance_table.followed(row)["used"] <= 1.0
+
+
+@pytest.mark.slow
+def test_two_thousand_states():
+    """Experiment II with the loss in h: 27 parties, 100 rows. A minute of processor time."""
+    instance = LogisticCoupled().build()
+    version, steps = npga.version("nids"), npga.Steps(alpha=7.1, beta=7e-4, gamma=0.7, theta=0.5)
+    assert states(instance.problem) == 2069
+    cert = npga.certify(instance.problem, instance.network, version, steps).instance
+    assert cert.standing == "proved"
+    assert cert.verify()
+    assert np.log(1e-6) / np.log(cert.rate) < 1500
+    own = (instance.network, version, steps)
+    assert worst_excess(instance.problem, *own, cert, 10, 200, np.random.default_rng(0)) <= 1.0
+
+
 def test_the_rate_of_an_affine_iteration_is_its_radius():
     problem = small()
     cert = certify_instance(problem, NETWORK, npga.version("extra"), steps_for(problem))
@@ -106,6 +144,26 @@ def test_a_conjugate_multiplier_proves_more():
     own = (instance.network, npga.version("nids"), steps)
     for member in [instance.problem, *members(instance.problem, rng)]:
         assert worst_excess(member, *own, cert, 2, 150, rng) <= 1.0
+
+
+def test_the_functions_in_V_make_up_for_an_indefinite_P():
+    """Directions of Covtype off the range of A: P has a negative eigenvalue, |xi|_P^2 + 2 c <u, W w> is positive."""
+    instance = LogisticCoupled().build()
+    steps = npga.Steps(alpha=7.1, beta=0.0014, gamma=0.69, theta=0.56)
+    at = setting(instance.problem, instance.network, npga.version("nids"), steps)
+    every = multipliers(at)
+    given = {"h static": 0.084, "h delayed": 0.428, "h conjugate (neighbours)": 0.488}
+    t = np.array([given.get(one.name, 0.0) for one in every])
+    loop = remembering(at.loops()[1], every, t)
+    rho = 1.0 - 0.25 * (1.0 - np.abs(np.linalg.eigvals(loop.F)).max())
+    P = riccati(loop, supply(at, loop, every, t, rho), rho, 1e-3)
+    assert np.linalg.eigvalsh(P)[0] < -0.1
+    assert not is_bounded_below(at, loop, every, t, P, 0.0)
+    assert is_bounded_below(at, loop, every, t, P, 0.7)
+    assert holds(at, loop, every, t, rho, P)
+    n, xi = at.n, np.random.default_rng(0).standard_normal(loop.states)
+    u, w = xi[:n], xi[-n:]
+    assert xi @ pairs(at, loop, every, t, 0.7) @ xi == pytest.approx(2 * 0.7 * 0.428 * u @ at.mixing @ w, rel=1e-6)
 
 
 def test_steps_outside_every_theorem_are_proved():

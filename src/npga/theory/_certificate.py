@@ -20,7 +20,7 @@ from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
 from npga.theory._feedback import states
-from npga.theory._instance import STATES, InstanceCertificate, certify_instance, linearised_rate
+from npga.theory._instance import InstanceCertificate, certify_instance, linearised_rate
 from npga.theory._theorems import Theorem
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _WORDS = {True: "holds", False: "fails", None: "unknown"}
 _APPLIES = {True: "yes", False: "no", None: "unknown"}
 _ASSUMPTIONS = ("", "assumption", "state", "margin", "reason")
 _THEOREMS = ("theorem", "applies", "standing", "alpha <", "beta <=", "gamma <", "1 - delta", "iterations", "reason")
-# States up to which a verdict does not wait to be asked for the instance.
-_QUICK = 40
+# States up to which a verdict does not wait to be asked for the instance, and up to which the linearised rate is known.
+_QUICK, _LINEARISED = 40, 1500
 _NO_STEPS = {"alpha": 0.0, "beta": 0.0, "gamma": 0.0}
 _WIDTH = 70  # of a reason, in characters
 Row = tuple[str, ...]
@@ -174,7 +174,7 @@ class Certificate:
     def instance(self) -> InstanceCertificate:
         """What can be proved at these steps for this A and this W, for every start; computed when it is asked for.
 
-        Seconds for a few hundred states, which is why `certify` does not wait for it.
+        Seconds for a few hundred states, minutes for two thousand, which is why `certify` does not wait for it.
         """
         if self.steps is None or self.problem is None:
             return InstanceCertificate("unknown", "there are no steps to examine: pass steps=")
@@ -182,7 +182,7 @@ class Certificate:
 
     def at_solution(self, x: ArrayLike, lam: ArrayLike) -> Certificate:
         """The same with the linearised rate at a solution x and its dual lam, of shape (p,)."""
-        if self.steps is None or self.problem is None or states(self.problem) > STATES:
+        if self.steps is None or self.problem is None or states(self.problem) > _LINEARISED:
             return self
         x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
         rate = linearised_rate(self.problem, self.network, self.version, self.steps, x, lam)

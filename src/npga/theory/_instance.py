@@ -32,7 +32,7 @@ from npga.theory._multipliers import Multiplier, slow_values
 
 Array = NDArray[Any]
 
-STATES = 1500
+STATES = 2500
 # A radius closer to one than this is one.
 _ONE = 1e-9
 # Slopes that are tried as a curvature of h*, relative to what the prox adds to it.
@@ -248,21 +248,12 @@ def _radius(at: Setting, curvature: Curvature) -> float:
 
 def extremes(at: Setting, between: tuple[float, ...]) -> Iterator[Curvature]:
     """Curvatures in which all channels of a role are at one end, and h* at a few slopes between."""
-    roles = [one.role for one in at.channels]
-    choices = [between if role == "h" else (0.0, math.inf) for role in roles]
-    for slopes in itertools.product(*choices):
+    for slopes in itertools.product(*(between if one.role == "h" else _ENDS for one in at.channels)):
         if any(slopes):
-            yield curvature_of(at, dict(zip(roles, slopes, strict=True)))
-
-
-def curvature_of(at: Setting, slopes: dict[str, float]) -> Curvature:
-    """The least curvature and so much more of each role, in all coordinates."""
-    found = at.least
-    for role, slope in slopes.items():
-        one = at.channel(role)
-        assert one is not None
-        found = _bent(found, one, np.minimum(slope, one.limit))
-    return found
+            found = at.least
+            for one, slope in zip(at.channels, slopes, strict=True):
+                found = _bent(found, one, np.minimum(slope, one.limit))
+            yield found
 
 
 def _bent(found: Curvature, one: Channel, more: Array) -> Curvature:
@@ -282,15 +273,16 @@ def _bent(found: Curvature, one: Channel, more: Array) -> Curvature:
 def flips(at: Setting, start: Curvature) -> Iterator[Curvature]:
     """The same with one convex function of f or g at its other end."""
     for one in at.channels:
-        if one.role == "h":
-            continue
-        least = np.diag(at.least.H if one.role == "f" else at.least.Pg)[one.rows]
-        here = np.diag(start.H if one.role == "f" else start.Pg)[one.rows]
-        for group in range(int(one.groups.max()) + 1):
-            mine = one.groups == group
-            low = np.where(mine, ~np.isclose(here, least), np.isclose(here, least))
+        if one.role != "h":
             base = replace(start, H=at.least.H) if one.role == "f" else replace(start, Pg=at.least.Pg)
-            yield _bent(base, one, np.where(low, 0.0, one.limit))
+            for group in range(int(one.groups.max()) + 1):
+                yield _bent(base, one, np.where(_raised(at, start, one) ^ (one.groups == group), one.limit, 0.0))
+
+
+def _raised(at: Setting, curvature: Curvature, one: Channel) -> Array:
+    """Where f or g has more than its least curvature."""
+    here, least = (np.diag(M.H if one.role == "f" else M.Pg)[one.rows] for M in (curvature, at.least))
+    return ~np.isclose(here, least)
 
 
 def words_for(at: Setting, curvature: Curvature) -> str:
@@ -300,11 +292,7 @@ def words_for(at: Setting, curvature: Curvature) -> str:
         if one.role == "h":
             said.append(f"prox of h* with slope {curvature.Ph:.3g}")
             continue
-        here, least = (
-            np.diag(M)[one.rows]
-            for M in ((curvature.H, at.least.H) if one.role == "f" else (curvature.Pg, at.least.Pg))
-        )
-        count = int(np.sum(~np.isclose(here, least)))
+        count = int(_raised(at, curvature, one).sum())
         said.append(f"{one.role} with its most curvature in {count} of {one.size} coordinates")
     return ", ".join(said) or "the set-up itself, which is affine"
 

@@ -16,6 +16,7 @@ gamma, what is left over at a given gamma, and the largest m for C' = 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -23,12 +24,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial.polynomial import polyadd, polyder, polymul, polyroots, polysub, polyval
 from scipy.linalg import eigh
 
 from npga.networks import MatrixVersion, Network, Version
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-Polynomial: TypeAlias = tuple[Fraction, ...]
+Polynomial: TypeAlias = npt.NDArray[np.object_]  # coefficients as fractions, lowest first
 
 ALL_EIGENVALUES = 3000  # up to here all eigenvalues are computed, beyond it the extreme ones
 _EXPLICIT_ERROR = 1e-12  # rounding of a dense eigenvalue of a matrix of 3000 rows, relative to its norm
@@ -113,7 +115,7 @@ def matrix_facts(network: Network, version: Version, beta: float) -> MatrixFacts
         return _explicit(network, version) if network.n <= ALL_EIGENVALUES else None
     spectrum = _spectrum(network, version.basis)
     b, c, d = (exact(part) for part in version.kernel_polynomials(beta))
-    parts = (b, c, times(d, d), minus(exact((1.0,)), times(d, d)))
+    parts = (b, c, polymul(d, d), polysub(exact((1.0,)), polymul(d, d)))
     return MatrixFacts(
         B2=spectrum.range(b),
         C=spectrum.range(c),
@@ -144,7 +146,7 @@ class _KnownModes:
         k = spectrum.known
         self._spectrum = spectrum
         self._b, self._d2, self._rest = (evaluate(part, k) for part in (b, d2, rest))
-        self._d2c, self._d2c2 = (evaluate(times(d2, part), k) for part in (c, times(c, c)))
+        self._d2c, self._d2c2 = (evaluate(polymul(d2, part), k) for part in (c, polymul(c, c)))
 
     def _right(self, m: float, e: float = 0.0, f: float = 0.0) -> FloatArray:
         return self._rest + (1.0 - m) * self._d2 + e * self._d2c - f * self._d2c2
@@ -174,7 +176,7 @@ class _IntervalModes:
 
     def __init__(self, spectrum: Spectrum, b: Polynomial, c: Polynomial, d2: Polynomial, rest: Polynomial) -> None:
         self._spectrum, self._b, self._d2, self._rest = spectrum, b, d2, rest
-        self._d2c, self._d2c2 = times(d2, c), times(d2, times(c, c))
+        self._d2c, self._d2c2 = polymul(d2, c), polymul(d2, polymul(c, c))
         self._ends = _KnownModes(spectrum, b, c, d2, rest)
         self._top = 1.0 / max(spectrum.range(b).high, np.finfo(float).tiny)
         self.largest_gamma = cache(self._largest_gamma)  # a search, and theorems ask for few different ones
@@ -182,7 +184,7 @@ class _IntervalModes:
     def _left_over(self, gamma: float, m: float, e: float = 0.0, f: float = 0.0) -> Polynomial:
         one = self._rest
         for factor, part in ((1.0 - m, self._d2), (e, self._d2c), (-f, self._d2c2), (-gamma, self._b)):
-            one = minus(one, tuple(-Fraction(factor) * x for x in part))
+            one = polyadd(one, Fraction(factor) * part)
         return one
 
     def _largest_gamma(self, m: float, e: float = 0.0, f: float = 0.0) -> Enclosed:
@@ -353,42 +355,20 @@ class Spectrum:
         return float(slope * relative * self.known[-1] + 4.0 * np.finfo(float).eps * size)
 
 
-def exact(coefficients: tuple[float, ...]) -> Polynomial:
+def exact(coefficients: Sequence[float]) -> Polynomial:
     """Coefficients as fractions, so that what cancels cancels exactly."""
-    return tuple(Fraction(value) for value in coefficients)
-
-
-def minus(a: Polynomial, b: Polynomial) -> Polynomial:
-    """Difference of two polynomials, without trailing zeros."""
-    size = max(len(a), len(b))
-    padded = [(*x, *[Fraction(0)] * (size - len(x))) for x in (a, b)]
-    return _trim([x - y for x, y in zip(*padded, strict=True)])
-
-
-def times(a: Polynomial, b: Polynomial) -> Polynomial:
-    """Product of two polynomials, without trailing zeros."""
-    product = [Fraction(0)] * (len(a) + len(b) - 1)
-    for i, x in enumerate(a):
-        for j, y in enumerate(b):
-            product[i + j] += x * y
-    return _trim(product)
-
-
-def _trim(coefficients: list[Fraction]) -> Polynomial:
-    while len(coefficients) > 1 and coefficients[-1] == 0:
-        coefficients.pop()
-    return tuple(coefficients)
+    return np.array([Fraction(value) for value in coefficients])
 
 
 def evaluate(polynomial: Polynomial, k: FloatArray) -> FloatArray:
     """Values of a polynomial, coefficients lowest first."""
-    return np.asarray(np.polynomial.polynomial.polyval(k, [float(c) for c in polynomial]), dtype=np.float64)
+    return np.asarray(polyval(k, polynomial.astype(np.float64)), dtype=np.float64)
 
 
 def _critical(polynomial: Polynomial, low: float, high: float) -> FloatArray:
     """Real zeros of the derivative inside the interval."""
-    derivative = np.polynomial.polynomial.polyder([float(c) for c in polynomial])
-    roots = np.polynomial.polynomial.polyroots(derivative) if np.any(derivative[1:]) else np.zeros(0)
+    derivative = polyder(polynomial.astype(np.float64))
+    roots = polyroots(derivative) if np.any(derivative[1:]) else np.zeros(0)
     # A double zero may come out as a complex pair: its real part counts too.
     real = np.real(roots[np.abs(np.imag(roots)) <= 1e-6 * (1.0 + np.abs(roots))])
     return np.asarray(real[(real > low) & (real < high)], dtype=np.float64)

@@ -108,7 +108,7 @@ class Solution(Result):
     def certified(self) -> bool:
         """Whether the steps that ran last are proved to converge linearly from every start.
 
-        By a theorem, or for this instance, which takes seconds to find out.
+        By a theorem, or for this instance, which takes seconds to find out (minutes beyond a thousand states).
         """
         return self.certificate.covered or self.certificate.instance.standing == "proved"
 
