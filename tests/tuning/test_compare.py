@@ -169,6 +169,36 @@ def test_ctrl_c_is_no_result(tmp_path, monkeypatch):
     assert not (tmp_path / "rows.jsonl").exists()
 
 
+def test_lines_of_a_figure_differ_and_the_cheapest_is_named_first():
+    labels = [*npga.networks.version_rows(), *(f"m{k}" for k in range(20))]
+    curve = [[k, k, 10.0**-k] for k in range(11)]
+
+    def figure(dearest):
+        costs = np.linspace(100, dearest, len(labels)).round().astype(int)[::-1]
+        rows = [
+            {
+                "draw": 0,
+                "method": label,
+                "status": "converged",
+                "rounds": int(cost),
+                "floats_per_round": 1.0,
+                "curve": curve,
+            }
+            for label, cost in zip(labels, costs, strict=True)
+        ]
+        return npga.tuning.Comparison(tuple(rows), tuple(labels), 1e-8).plot().axes[0]
+
+    axes = figure(900)
+    assert axes.get_xscale() == "linear"
+    assert [line.get_text() for line in axes.get_legend().get_texts()] == labels[::-1]
+    drawn = [line for line in axes.lines if line.get_label() in labels and line.get_label() != "dcda"]
+    looks = {
+        (line.get_color(), str(line.get_linestyle()), str(line._dash_pattern), line.get_linewidth()) for line in drawn
+    }
+    assert len(looks) == len(drawn)
+    assert figure(9000).get_xscale() == "log"
+
+
 def test_draws_may_be_a_function():
     def draw(seed):
         return random_problem(seed, 6, 3, "quadratic", "zero", "equality"), NETWORK

@@ -30,6 +30,9 @@ _PALETTE = (
     "#332288", "#117733", "#882255", "#DDCC77", "#88CCEE",
     "#CC6677", "#999933", "#661100", "#6699CC", "#888888",
 )  # fmt: skip
+_DASHES = ("--", "-.", (0, (1, 1)), (0, (5, 2, 1, 2)))
+# From this ratio of the dearest to the cheapest method on, figures have a logarithmic axis.
+_WIDE = 20.0
 _WORDS = {
     "iterations": "iterations",
     "rounds": "communication rounds",
@@ -90,7 +93,7 @@ class Comparison:
             cells += ["-" if math.isnan(line[name]) else _number(line[name], name) for name in COUNTS]
             body.append(cells)
             if line["why"]:
-                notes.append(f"{line['method']}: {line['why']}")
+                notes.append(f"{line['method']}: {line['why'].removeprefix(line['method'] + ' ')}")
         return head, body, notes
 
     @property
@@ -135,12 +138,12 @@ class Comparison:
         parts += [text_section("What was not solved", *notes)] if notes else []
         axes, draws = [(by, _WORDS[by]) for by in _PRICES], [(str(draw), str(draw)) for draw in self.draws[:_DRAWS]]
         levels = {key: self.tol for key, _ in draws}
-        errors = [line for k, label in enumerate(self.labels) for line in self._errors(label, k)]
+        errors = [line for label in self.labels for line in self._errors(label)]
         parts.append(curve_section("Errors on their way", axes, draws, errors, words="draw", level=levels))
         wins = [
-            _style(self.labels[k], k) | {"x": {"factor": x}, "y": {by: share}}
+            self._style(label) | {"x": {"factor": x}, "y": {by: share}}
             for by in _PRICES
-            for k, (x, share) in self._shares(by, None).items()
+            for label, (x, share) in self._shares(by, None).items()
         ]
         note = "The share of draws that a method solves within a factor of the best."
         factor, prices = [("factor", "as a multiple of the best")], [(by, _WORDS[by]) for by in _PRICES]
@@ -161,14 +164,14 @@ class Comparison:
         """
         return write_page(path, f"{len(self.labels)} methods compared", ", ".join(self.labels), self.sections())
 
-    def _errors(self, label: str, k: int) -> list[Section]:
+    def _errors(self, label: str) -> list[Section]:
         lines = []
         for row in self.of(label):
             if row["curve"] and row["draw"] in self.draws[:_DRAWS]:
                 curve = np.array(row["curve"], dtype=np.float64)
                 x = {by: _spent(curve[:, 0], curve[:, 1], row["floats_per_round"], by, None) for by in _PRICES}
                 x = {by: column for by, column in x.items() if column[-1] > 0.0}  # a centralised method sends nothing
-                lines.append(_style(label, k) | {"x": x, "y": {str(row["draw"]): curve[:, 2]}})
+                lines.append(self._style(label) | {"x": x, "y": {str(row["draw"]): curve[:, 2]}})
         return lines
 
     # ---------------------------------------------------------------- figures
@@ -220,37 +223,30 @@ class Comparison:
         return figure
 
     def _gaps(self, axes: Any, by: str, draw: int, cost: tuple[float, float] | None) -> None:
+        """Errors of one draw, the cheapest method first; on a logarithmic axis where prices differ much."""
+        rows = {row["method"]: row for row in self.rows if row["draw"] == draw and row["curve"]}
+        prices = {label: self._price(row, by, cost) for label, row in rows.items()}
+        prices = {label: price for label, price in prices.items() if price > 0.0}  # a centralised method sends nothing
         right = 0.0
-        for k, label in enumerate(self.labels):
-            rows = [row for row in self.of(label) if row["draw"] == draw and row["curve"]]
-            if not rows:
-                continue
-            curve = np.array(rows[0]["curve"], dtype=np.float64)
-            x = _spent(curve[:, 0], curve[:, 1], rows[0]["floats_per_round"], by, cost)
-            if not x[-1] > 0.0:  # a centralised method sends nothing
-                continue
-            look = _look(label, k)
-            axes.plot(x, curve[:, 2], color=look.color, linestyle=look.dashes, linewidth=look.width, label=label)
+        for label in sorted(prices, key=prices.__getitem__):
+            curve = np.array(rows[label]["curve"], dtype=np.float64)
+            x = _spent(curve[:, 0], curve[:, 1], rows[label]["floats_per_round"], by, cost)
+            axes.plot(x, curve[:, 2], label=label, **self._line(label))
             right = max(right, float(x[-1]))
         axes.set(yscale="log", xlabel=_WORDS[by], ylabel="relative error", ylim=(self.tol / 100.0, None))
-        if right > 0.0:
-            axes.set_xlim(0.0, min(right, 6.0 * self._median_cost(by, draw, cost)))
+        if prices and max(prices.values()) > _WIDE * min(prices.values()):
+            axes.set(xscale="log", xlim=(min(prices.values()) / 20.0, right))
+        elif prices:
+            axes.set_xlim(0.0, min(right, 6.0 * float(np.median(list(prices.values())))))
         axes.axhline(self.tol, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)))
-
-    def _median_cost(self, by: str, draw: int, cost: tuple[float, float] | None) -> float:
-        found = [
-            self._price(row, by, cost) for row in self.rows if row["draw"] == draw and row["status"] == "converged"
-        ]
-        positive = [value for value in found if value > 0.0]
-        return float(np.median(positive)) if positive else math.inf
 
     def _price(self, row: dict[str, Any], by: str, cost: tuple[float, float] | None) -> float:
         if by == "seconds" and cost is not None:
             return float(cost[0] * (row["iterations"] + row["inner_iterations"]) + cost[1] * row["rounds"])
         return float(row[by])
 
-    def _shares(self, by: str, cost: tuple[float, float] | None) -> dict[int, tuple[Array, Array]]:
-        """Multiples of the best price, and the share of draws solved within them, by number of the method."""
+    def _shares(self, by: str, cost: tuple[float, float] | None) -> dict[str, tuple[Array, Array]]:
+        """Multiples of the best price, and the share of draws solved within them."""
         prices = np.full((len(self.labels), len(self.draws)), np.inf)
         for i, label in enumerate(self.labels):
             for row in self.of(label):
@@ -262,21 +258,37 @@ class Comparison:
         finite = ratios[np.isfinite(ratios)]
         right = max(2.0, float(finite.max()) * 1.1) if finite.size else 2.0
         found = {}
-        for i in range(len(self.labels)):
+        for i, label in enumerate(self.labels):
             steps = np.sort(ratios[i][np.isfinite(ratios[i])])
             if steps.size:
                 x = np.concatenate([[1.0], steps, [right]])
-                found[i] = x, np.concatenate([[0], np.arange(1, steps.size + 1), [steps.size]]) / len(self.draws)
+                found[label] = x, np.concatenate([[0], np.arange(1, steps.size + 1), [steps.size]]) / len(self.draws)
         return found
 
     def _profile(self, axes: Any, by: str, cost: tuple[float, float] | None) -> None:
-        for i, (x, share) in self._shares(by, cost).items():
-            look = _look(self.labels[i], i)
-            line = {"color": look.color, "linestyle": look.dashes, "linewidth": look.width}
-            axes.step(x, share, where="post", label=self.labels[i], **line)
+        for label, (x, share) in self._shares(by, cost).items():
+            axes.step(x, share, where="post", label=label, **self._line(label))
         axes.set(
             xscale="log", xlabel=f"{_WORDS[by]}, as a multiple of the best", ylabel="share of draws", ylim=(0, 1.03)
         )
+
+    # ---------------------------------------------------------------- how it looks
+
+    def _look(self, label: str) -> Look:
+        rows = version_rows()
+        if label in rows:
+            return rows[label].look
+        k = [other for other in self.labels if other not in rows].index(label)  # 20 of them differ
+        return Look(label, _PALETTE[k % len(_PALETTE)], _DASHES[k % len(_DASHES)], width=1.8)
+
+    def _line(self, label: str) -> dict[str, Any]:
+        look = self._look(label)
+        return {"color": look.color, "linestyle": look.dashes, "linewidth": look.width}
+
+    def _style(self, label: str) -> Section:
+        """Name, colour and dashes of a method's line on a page."""
+        look = self._look(label)
+        return {"name": label} | line_style(look.color, look.dashes)
 
 
 # ------------------------------------------------------------------ on disk
@@ -327,28 +339,11 @@ def read_comparison(store: str | Path) -> Comparison:
     )
 
 
-# ------------------------------------------------------------------ how it looks
-
-
 def _spent(iterations: Array, rounds: Array, per_round: float, by: str, cost: tuple[float, float] | None) -> Array:
     if by == "seconds":
         assert cost is not None
         return np.asarray(cost[0] * iterations + cost[1] * rounds)
     return {"iterations": iterations, "rounds": rounds, "floats_sent": rounds * per_round}[by]
-
-
-def _look(label: str, k: int) -> Look:
-    row = version_rows().get(label)
-    if row is not None:
-        return row.look
-    dashes = ("--", "-.", (0, (1, 1)), (0, (5, 2, 1, 2)))
-    return Look(label, _PALETTE[k % len(_PALETTE)], dashes[k % len(dashes)], width=1.8)
-
-
-def _style(label: str, k: int) -> Section:
-    """Name, colour and dashes of a method's line on a page."""
-    look = _look(label, k)
-    return {"name": label} | line_style(look.color, look.dashes)
 
 
 def _number(value: float, name: str) -> str:
