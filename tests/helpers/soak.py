@@ -1,6 +1,6 @@
 """A soak: a run over gRPC that is disturbed every few seconds, and must end with the bits of an undisturbed one.
 
-    python tests/helpers/soak.py DIR --minutes 30 --parties 13 --seed 0
+    PYTHONPATH=tests python -m helpers.soak DIR --minutes 30 --parties 13 --seed 0
 
 Every party runs behind a proxy, under a loop that starts it again with --resume for as long as its exit code says so.
 Parties are killed, stopped in order and frozen; connections are cut, half closed, refused and stalled. At the end every

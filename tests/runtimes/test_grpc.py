@@ -43,6 +43,7 @@ def test_thirteen_processes_give_the_same_bits_for_all_ten_versions(tmp_path):
 def test_bytes_on_the_wire_are_the_messages_that_were_counted(tmp_path):
     path, problem, network, version, steps = make_job(tmp_path, 5, 7, "npga-ii", max_iters=20)
     done = launch(path, "grpc", tmp_path / "out")
+    assert [log.read_text() for log in (tmp_path / "out" / "logs").iterdir()] == [""] * 5  # of its end nothing is said
     x, _, traffic = solution(problem, network, version, steps, 20)
     np.testing.assert_array_equal(done.x, x)
     assert (done.messages, done.floats_sent) == (traffic.messages, traffic.floats_sent)

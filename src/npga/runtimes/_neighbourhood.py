@@ -211,7 +211,7 @@ class Neighbourhood:
     def _lost(self, session: Session) -> None:
         if session.parted or self.closing:
             return
-        if session.begun and session.failure is None:
+        if session.begun and session.failure is None and not session.last_word:
             LOG.warning("no connection to %s; trying for %g s", session.peer, self._times.outage)
         self._tend()
 
