@@ -80,8 +80,8 @@ class Experiment(ABC):
         return {"experiment": self.name, **asdict(self), "mixing": "laplacian", "x0": 0.0, "lam0": 0.0}
 
     def _draw(self, table: Dataset, repetition: int, *, full_rank: bool) -> tuple[Array, Array, dict[str, Any]]:
-        """Rows of [X_raw, 1], their targets, and the facts of the draw."""
-        everything = with_intercept(table.X)
+        """Rows of the paper's X = [X_raw, 1], their targets, and the facts of the draw."""
+        everything = np.column_stack([table.X, np.ones(len(table.X))])
         seed = seed_of(self.seed, self._axis, "rows", repetition)
         rows, draws = draw_rows(everything, self.samples, seed, full_rank=full_rank)
         X, y = everything[rows], table.y[rows]
@@ -275,11 +275,6 @@ def draw_rows(X: Array, samples: int, seed: int, *, full_rank: bool) -> tuple[ND
         f"none of 1000 draws of {samples} rows has full row rank; expected at most {X.shape[1]} samples, the number of "
         "columns"
     )
-
-
-def with_intercept(X: Array) -> Array:
-    """The table with a last column of ones: the paper's X = [X_raw, 1]."""
-    return np.column_stack([X, np.ones(len(X))])
 
 
 def divide(X: Array, sizes: Sequence[int]) -> list[Array]:
