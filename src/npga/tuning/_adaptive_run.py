@@ -177,15 +177,16 @@ class AdaptiveNpga(Method[AdaptiveState]):
         return self._begin(state, np.zeros_like(lam0), place, self._curvature, np.zeros((0, 4)))
 
     def go_on(self, earlier: Result) -> AdaptiveState:
-        """The state of an earlier result: that run goes on where nothing else has changed, else one with its beta.
+        """The state of an earlier result: that run goes on where nothing else has changed.
 
-        Legs begin short again where something has: the samples of a short leg are enough near a solution.
+        Where something has, legs begin short again, since the samples of a short leg are enough near a solution, and
+        beta lies halfway (in logarithms) between that of the end, which suits the last digits, and that of a new run.
         """
         if earlier.steps is None or earlier.version is None:
             return super().go_on(earlier)
         x, lam = self.problem.join(earlier.x, "start.x"), self.problem.dual(earlier.lam, "start.lam")
         old = Npga(earlier.problem, earlier.network, earlier.version, earlier.steps)
-        zeta, beta = old.memory(earlier.state), earlier.steps.beta
+        zeta, beta = old.memory(earlier.state), float(np.sqrt(earlier.steps.beta * self._first))
         before, nothing = earlier.state, np.zeros((0, 4))
         if isinstance(before, AdaptiveState) and self._is_same(earlier) and np.array_equal(before.x, x):
             begun = before.place - [0, before.iteration, 0, 0, 0, 0]
