@@ -179,6 +179,10 @@ def test_a_warm_start_is_no_slower_than_a_cold_one(scale):
     assert warm.status.ok
     assert warm.rounds <= cold.rounds
     assert warm.version == first.version
+    # Beta begins halfway between that of the earlier run's end and that of a new run.
+    once = {"max_iters": 1, "tol": None}
+    new, led = npga.solve(problem(0.01), network, **once), npga.solve(problem(0.01), network, start=first, **once)
+    assert led.steps.beta == pytest.approx(np.sqrt(first.steps.beta * new.steps.beta))
 
 
 def test_on_the_same_problem_the_run_goes_on_as_it_was():

@@ -13,7 +13,7 @@ r^2 has grown a thousandfold is looked at when a leg is over, not at every sampl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from npga.networks import Network
 from npga.problem import Problem
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
-from npga.tuning._adaptive_run import _ALARM, _FIELDS, _RETREATS, _SMALLER, AdaptiveState, steeper_slopes
+from npga.tuning._adaptive_run import _ALARM, _FIELDS, _RETREATS, _SMALLER, AdaptiveState, core_fields, steeper_slopes
 from npga.tuning._adaptive_steps import (
     FARTHEST,
     GAMMA,
@@ -155,7 +155,7 @@ class AdaptiveAgent:
     def leg_part(self) -> Array:
         """Its part of the sums that decide when a leg is over."""
         with np.errstate(over="ignore", invalid="ignore"):
-            taken, place = self._taken(), self._place
+            taken, place = self.state.taken(), self._place
             sums = leg_sums(self._begun[:2], taken, self._marks, self.steps.alpha, self._norms[0], place[2])
         steeper = float((self._seen > 2.0 * self._curvature).any())
         return _finite([sums.dual, sums.primal, steeper, *sums.gram[np.triu_indices(len(taken))]])
@@ -215,7 +215,7 @@ class AdaptiveAgent:
 
     def combine(self, chosen: Array) -> None:
         """Put the agent where the combination is, for one iteration."""
-        taken, dtype = self._taken(), self.local.state.x.dtype
+        taken, dtype = self.state.taken(), self.local.state.x.dtype
         x, lam, z = (
             np.tensordot(chosen[_HEAD:], [getattr(sample, name) for sample in taken], 1).astype(dtype)
             for name in ("x", "lam", "z")
@@ -244,17 +244,13 @@ class AdaptiveAgent:
     def _note(self, iteration: int, extrapolated: bool, retreated: bool) -> None:
         self._history = np.vstack([self._history, [iteration, self._place[2], extrapolated, retreated]])
 
-    def _taken(self) -> list[LegSample]:
-        return self.state.taken()
-
     # -------------------------------------------------------------- what is saved
 
     @property
     def state(self) -> AdaptiveState:
         """All that it knows, to be saved."""
-        core = self.local.state
         return AdaptiveState(
-            **{item.name: getattr(core, item.name) for item in fields(State)},
+            **core_fields(self.local.state),
             begun=self._begun,
             samples=self._samples,
             place=self._place,
@@ -269,7 +265,7 @@ class AdaptiveAgent:
         self._curvature, self._seen, self._history = state.curvature, state.seen, state.history
         self._marks = leg_marks(int(self._place[0]))
         self.local.steps = self._tied()
-        self.local.state = State(**{item.name: getattr(state, item.name) for item in fields(State)})
+        self.local.state = State(**core_fields(state))
 
 
 def _finite(values: Any) -> Array:

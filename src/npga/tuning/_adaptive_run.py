@@ -206,7 +206,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
     def _begin(self, core: State, zeta: Array, place: Array, curvature: Array, history: Array) -> AdaptiveState:
         """A state at the start of a leg."""
         return AdaptiveState(
-            **_core(core),
+            **core_fields(core),
             begun=(core.x, core.lam, zeta),
             place=place,
             curvature=curvature,
@@ -239,12 +239,12 @@ class AdaptiveNpga(Method[AdaptiveState]):
         """Go on to the next sample, or to the target if that comes first."""
         method, mark = self.at(state), int(state.place[1] + marks[len(state.samples) // _FIELDS])
         if target < mark:
-            return replace(state, **_core(method.advance(_plain(state), target - state.iteration)))
+            return replace(state, **core_fields(method.advance(_plain(state), target - state.iteration)))
         before = method.advance(_plain(state), mark - 1 - state.iteration)
         core = method.advance(before, 1)
         samples = (*state.samples, *_sample(method, before, core))
         seen = steeper_slopes(self.problem, state.seen, before.x, core.x)
-        return replace(state, **_core(core), samples=samples, seen=seen)
+        return replace(state, **core_fields(core), samples=samples, seen=seen)
 
     def _grows(self, state: AdaptiveState) -> bool:
         """Whether the leg must be taken back: the last change of lam alone is far more than r^2 was at its start."""
@@ -324,10 +324,11 @@ def steeper_slopes(problem: Problem, seen: Array, x: Array, after: Array) -> Arr
 
 def _plain(state: AdaptiveState) -> State:
     """The state as NPGA knows it."""
-    return State(**_core(state))
+    return State(**core_fields(state))
 
 
-def _core(state: State) -> dict[str, Any]:
+def core_fields(state: State) -> dict[str, Any]:
+    """What NPGA knows of a state, by name."""
     return {item.name: getattr(state, item.name) for item in fields(State)}
 
 

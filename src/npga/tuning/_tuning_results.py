@@ -49,21 +49,8 @@ class Trial:
         }  # fmt: skip
 
 
-class Trials(Sequence[Trial]):
+class Trials(list[Trial]):
     """A table of trials, in the order in which they were made."""
-
-    def __init__(self, trials: Sequence[Trial] = ()) -> None:
-        self._trials = list(trials)
-
-    def append(self, trial: Trial) -> None:
-        """Add a trial."""
-        self._trials.append(trial)
-
-    def __len__(self) -> int:
-        return len(self._trials)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._trials[key]
 
     def __repr__(self) -> str:
         return f"Trials({len(self)}, {self.work} iterations of work)"
@@ -71,11 +58,11 @@ class Trials(Sequence[Trial]):
     @property
     def work(self) -> int:
         """Iterations that all trials cost together."""
-        return sum(trial.work for trial in self._trials)
+        return sum(trial.work for trial in self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The table, one dictionary per line."""
-        return [trial.row() for trial in self._trials]
+        return [trial.row() for trial in self]
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
