@@ -106,7 +106,7 @@ def saved(directory, agent, digest="digest", every=1):
     return SavedStates(directory, agent, digest, every)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "junk"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "junk", "changed"])
 def test_a_damaged_file_is_passed_over_for_an_older_one(tmp_path, damage):
     states = saved(tmp_path, 0)
     for k in (10, 20):
@@ -115,7 +115,11 @@ def test_a_damaged_file_is_passed_over_for_an_older_one(tmp_path, damage):
     data = bytearray(path.read_bytes())
     if damage == "flip":
         data[len(data) // 2] ^= 1
-    path.write_bytes({"cut": data[:-40], "empty": b"", "flip": data, "junk": b"x" * 500}[damage])
+    if damage == "changed":  # a whole file, but not what was written
+        with np.load(path) as file:
+            np.savez(path, **{**file, "x": file["x"] + 1.0})
+    else:
+        path.write_bytes({"cut": data[:-40], "empty": b"", "flip": data, "junk": b"x" * 500}[damage])
     good, complaints = states.usable()
     assert good == [10]
     assert len(complaints) == 1
