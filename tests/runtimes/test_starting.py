@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 from helpers.rehearsal import PINNED, finish, make_job, solution, start, start_party
 
@@ -74,6 +75,33 @@ def _check(job, k):
     process = start("-m", "npga.runtimes.preflight", job, "--party", k)
     said, error = process.communicate(timeout=120)
     return process.returncode, said, error
+
+
+def test_nobody_listens_once_all_have_come(tmp_path):
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**7, metrics_seconds=0.05)
+    addresses = [line.split('"')[1] for line in path.read_text().splitlines() if line.startswith("address")]
+    out = tmp_path / "out"
+    parties = [start_party(path, 0, out)]
+    listening(addresses[0])
+    parties += [start_party(path, k, out) for k in (1, 2)]
+    try:
+        deadline = time.monotonic() + 60
+        while not all(_iteration(out, k) > 0 for k in range(3)):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        for host, port in (address.rsplit(":", 1) for address in addresses):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), 5).close()
+    finally:
+        for party in parties:
+            party.terminate()
+        finish(parties, 40)
+
+
+def _iteration(out, k):
+    path = out / f"party{k}.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return json.loads(lines[-1])["iteration"] if lines else 0
 
 
 def test_idle_connections_do_not_use_up_the_descriptors(tmp_path):
