@@ -126,6 +126,14 @@ def table() -> str:
         lines.append(f"| {r['problem']} | `{r['version']}` | {cell(r['tuned'])} | {said} | {' | '.join(numbers)} |")
     names = dict.fromkeys(r["problem"] for r in rows())
     lines += ["\n" + summary(name, [r for r in rows() if r["problem"] == name]) for name in names]
+    missing = [
+        f"{name} `{version.name}`"
+        for name in PROBLEMS
+        for version in npga.versions()
+        if not any((r["problem"], r["version"]) == (name, version.name) for r in rows())
+    ]
+    if missing:
+        lines.append(f"\nNot measured yet: {', '.join(missing)}.")
     both = [r for r in rows() if r["problem"] != "ball" and math.isfinite(r["certified"])]
     ratio = statistics.median(r["certified_run"] / r["tuned_run"] for r in both)
     lines.append(

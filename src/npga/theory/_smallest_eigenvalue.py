@@ -199,8 +199,8 @@ class JointEigenvalue:
         value = float(np.linalg.eigvalsh(M)[0])
         if not value > 1e3 * _rounding(M):
             return Eigenvalue(kappa, False)
-        # The largest eigenvalue of L^-1 (K (x) I) L^-T, M = L L^T. NumPy's own library throughout: SciPy brings another, and
-        # the idle threads of the two stand in each other's way.
+        # The largest eigenvalue of L^-1 (K (x) I) L^-T, M = L L^T. NumPy's own library throughout: SciPy has
+        # another one, and the idle threads of the two stand in each other's way.
         L = np.linalg.cholesky(M)
         half = np.linalg.solve(L, np.kron(K, np.eye(len(M) // len(K))))
         top = float(np.linalg.eigvalsh(np.linalg.solve(L, half.T))[-1])
