@@ -101,31 +101,31 @@ def write(found: npga.tuning.Comparison, name: str, out: Path) -> None:
 
 
 def page(out: Path) -> None:
-    """The table of docs/comparison.md: medians of iterations / rounds over the draws, for every method and problem."""
+    """The table of docs/comparison.md: medians of iterations / rounds over the draws that every method has finished."""
     found = {name: npga.tuning.read_comparison(out / f"{name}.jsonl") for name in CASES}
     labels = [item if isinstance(item, str) else f"{item.name}, {item.chebyshev} rounds" for item in METHODS]
-    lines = [["method", *found], ["---"] * (1 + len(found))]
-    lines += [
-        [label, *(cell(one.of(label) if label in one.labels else []) for one in found.values())] for label in labels
-    ]
-    draws = [len(one.draws) for one in found.values()]
-    (out / "page.md").write_text("\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\ndraws: {draws}\n")
+    lines, draws = [["method", *found], ["---"] * (1 + len(found))], {}
+    for name, one in found.items():
+        ran = [{row["method"] for row in one.rows if row["draw"] == draw} for draw in one.draws]
+        draws[name] = [draw for draw, own in zip(one.draws, ran, strict=True) if own >= set(labels)]
+    for label in labels:
+        kept = [
+            [row for row in found[name].rows if row["method"] == label and row["draw"] in draws[name]] for name in found
+        ]
+        lines.append([label, *map(cell, kept)])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    (out / "page.md").write_text(f"{text}\n\ndraws: {draws}\n")
 
 
 def cell(rows: list[dict]) -> str:
-    """What one method did on the draws of one problem."""
+    """What one method did on the draws of one problem; of runs that did not arrive, the worst error."""
     solved = [row for row in rows if row["status"] == "converged"]
-    if not solved:
-        words = {row["status"] for row in rows}
-        return (
-            "refused"
-            if words == {"refused"}
-            else "limit, " + max(row["why"].split()[-1] for row in rows)
-            if rows
-            else ""
-        )
-    counts = " / ".join(f"{median(row[key] for row in solved):,.0f}" for key in ("iterations", "rounds"))
-    return counts if len(solved) == len(rows) else f"{counts} ({len(solved)} of {len(rows)})"
+    if solved:
+        counts = " / ".join(f"{median(row[key] for row in solved):,.0f}" for key in ("iterations", "rounds"))
+        return counts if len(solved) == len(rows) else f"{counts} ({len(solved)} of {len(rows)})"
+    if all(row["status"] == "refused" for row in rows):
+        return "refused" if rows else ""
+    return f"limit, {max(float(row['why'].split()[-1]) for row in rows):.1e}"
 
 
 # ------------------------------------------------------------------ degrees of the polynomial
@@ -187,13 +187,12 @@ def tables(known: list[dict], out: Path) -> None:
         writer = csv.DictWriter(file, list(known[0]))
         writer.writeheader()
         writer.writerows(known)
-    rows: list[dict] = []
+    rows, keys = [], ("network", *(f"K={degree}" for degree in DEGREES))
     for n, kappa, graph in itertools.product((10, 100, 1000), (1.0, 10.0, 100.0), NETWORKS):
         own = [row for row in known if (row["graph"], row["n"], row["kappa"]) == (graph, n, kappa)]
-        keys = ("network", *(f"K={degree}" for degree in DEGREES))
-        rows += [{"graph": graph, "n": n, "kappa": kappa} | {key: median(r[key] for r in own) for key in keys}] * bool(
-            own
-        )
+        if own:
+            medians = {key: median(row[key] for row in own) for key in keys}
+            rows.append({"graph": graph, "n": n, "condition": medians.pop("network"), "kappa": kappa} | medians)
     lines = ["| " + " | ".join([row["graph"], *(f"{row[key]:,.0f}" for key in list(row)[1:])]) + " |" for row in rows]
     (out / "chebyshev.md").write_text("\n".join(lines).replace("inf", "none") + "\n")
     draw(rows, out / "comparison-chebyshev.png")

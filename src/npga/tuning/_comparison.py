@@ -30,7 +30,7 @@ _PALETTE = (
     "#332288", "#117733", "#882255", "#DDCC77", "#88CCEE",
     "#CC6677", "#999933", "#661100", "#6699CC", "#888888",
 )  # fmt: skip
-_DASHES = ("--", "-.", (0, (1, 1)), (0, (5, 2, 1, 2)))
+_DASHES = ("--", "-.", (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)))
 # From this ratio of the dearest to the cheapest method on, figures have a logarithmic axis.
 _WIDE = 20.0
 _WORDS = {
