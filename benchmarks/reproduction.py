@@ -24,6 +24,8 @@ import numpy as np
 
 import npga
 from npga.experiments import EXPERIMENTS, draw
+from npga.experiments._figures import RATIO_COLUMNS, draw_ratios, ratio_rows
+from npga.experiments._report import write_rows
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
 FIGURES = PAGE.parent / "figures"
@@ -41,27 +43,41 @@ Row = dict[str, Any]
 
 
 def collect(folders: dict[str, Sequence[Path]]) -> None:
-    """Write the data and copy the figures; `folders` are those of free steps and of steps in the theorems' box.
+    """Write the data and the figures; `folders` are those of free steps and of steps in the theorems' box.
 
-    Experiments that are in none of them keep the rows that they have.
+    A draw that is in none of them keeps the rows that it has, with the commit that ran them; curves, whose points are
+    not among the data, are taken from a folder that has all draws.
     """
-    rows = []
+    rows, curves = [], {}
     for steps, places in folders.items():
         for folder in places:
             commit = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["commit"]
             report = draw(folder, figures=steps == "free")
             for name, runs in report.runs.items():
                 rows += [{**row, "steps": steps, "commit": (commit or "")[:7]} for row in runs]
-                for kind in ("gap", "advantage"):
-                    if folder / name / f"{kind}.png" in report.files:
-                        for ending in ("png", "csv"):
-                            shutil.copy(folder / name / f"{kind}.{ending}", FIGURES / f"{name}-{kind}.{ending}")
-    new = {(row["experiment"], row["steps"]) for row in rows}
-    rows += [row for row in stored() if (row["experiment"], row["steps"]) not in new]
-    with DATA.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if row[key] is None else row[key] for key in COLUMNS} for row in rows)
+                if steps == "free":
+                    curves[name] = folder / name, {row["repetition"] for row in runs}
+    new = {_draw_of(row) for row in rows}
+    rows = sorted([*rows, *(row for row in stored() if _draw_of(row) not in new)], key=_draw_of)
+    write_rows(DATA, COLUMNS, rows)
+    for name, (folder, draws) in curves.items():
+        if draws == set(chosen(name, "free")["dcpa"]):
+            for ending in ("png", "csv"):
+                shutil.copy(folder / f"gap.{ending}", FIGURES / f"{name}-gap.{ending}")
+    for name, kind in EXPERIMENTS.items():
+        found = chosen(name, "free")
+        lines = [
+            {"version": version} | {count: ratios(found, version, count) for count in ("iterations", "rounds")}
+            for version in found
+            if version != "dcpa"
+        ]
+        if found and len(found["dcpa"]) > 1:
+            write_rows(FIGURES / f"{name}-advantage.csv", RATIO_COLUMNS, ratio_rows(lines))
+            draw_ratios(lines, kind.title, FIGURES / f"{name}-advantage")[1].unlink()  # the PDF
+
+
+def _draw_of(row: Row) -> tuple[str, str, int]:
+    return row["experiment"], row["steps"], int(row["repetition"])
 
 
 def stored() -> list[Row]:
