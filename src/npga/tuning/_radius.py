@@ -282,25 +282,13 @@ class _KrylovLimits:
 
 @dataclass(frozen=True)
 class _KrylovLook:
-    """What a Krylov space of J^m shows.
+    """What a Krylov space of J^m shows."""
 
-    Parameters
-    ----------
-    radius, settled
-        The largest Ritz value as a radius of J, and whether it is good enough.
-    unfit
-        Whether the stretch is much too short or too long for this radius.
-    products
-        Products with J^m so far.
-    slow
-        The modes that come near the slowest, summed.
-    """
-
-    radius: float
-    settled: bool
-    unfit: bool
-    products: int
-    slow: Array | None = None
+    radius: float  # the largest Ritz value as one of J
+    settled: bool  # whether that is good enough
+    unfit: bool  # whether the stretch is much too short or too long for it
+    products: int  # with J^m so far
+    slow: Array | None = None  # the modes that come near the slowest, summed
 
 
 def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits: _KrylovLimits) -> _KrylovLook:

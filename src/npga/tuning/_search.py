@@ -97,33 +97,13 @@ def best_trial(
 
 
 class TrialRun:
-    """One set of steps that can be run on.
+    """One set of steps, a point of the search space, that can be run on from zero."""
 
-    Parameters
-    ----------
-    problem, network
-        Where it runs.
-    point, space
-        Its place in the search space.
-    start
-        Method-independent start: x, lam and z / beta; zero by default.
-    limit
-        Iterations that it may run in all.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        network: Network,
-        space: StepSpace,
-        point: Array,
-        start: tuple[Array, ...] | None = None,
-        limit: int = 10**9,
-    ) -> None:
-        self.problem, self.point, self._limit = problem, point, limit
+    def __init__(self, problem: Problem, network: Network, space: StepSpace, point: Array) -> None:
+        self.problem, self.point = problem, point
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
-        self.state: State = self.method.start(*(problem.start() if start is None else start))
+        self.state: State = self.method.start(*problem.start())
         self.kkt = self.first = self._kkt()
 
     def _kkt(self) -> float:
@@ -137,7 +117,7 @@ class TrialRun:
         if not math.isfinite(self.kkt) or self.kkt <= _DIGITS:
             return 0
         before = self.state.iteration
-        self.state = self.method.advance(self.state, min(iterations, self._limit - before))
+        self.state = self.method.advance(self.state, iterations)
         self.kkt = self._kkt()
         return self.state.iteration - before
 
@@ -297,26 +277,9 @@ class OutOfTimeError(Exception):
 
 
 class Budget:
-    """Whether there is time left, and who is told about progress.
+    """Whether there are seconds and iterations of work left (None: no limit), and who is told about progress."""
 
-    Parameters
-    ----------
-    seconds
-        Time; None for as much as it takes.
-    tell
-        Whom to tell, from `show_progress`; None for nobody.
-    begun
-        When the time began to run; now by default.
-    work
-        Iterations; None for as many as it takes.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether a search was ended by Ctrl-C.
-    """
-
-    interrupted = False
+    interrupted = False  # by Ctrl-C
 
     def __init__(
         self, seconds: float | None, tell: Tell | None, begun: float | None = None, work: int | None = None

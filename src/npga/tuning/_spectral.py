@@ -101,21 +101,7 @@ def _conclude(job: SpectralSearch, begun: float) -> Tuning:
 
 
 class SpectralSearch:
-    """The search for one version.
-
-    Parameters
-    ----------
-    problem, network, version
-        What is tuned.
-    solution
-        A centralised solution, at which the iteration is linearised.
-    space
-        Where to search.
-    budget
-        Time and progress.
-    trials
-        The table to write into; a new one by default.
-    """
+    """The search for one version, linearised at a centralised solution; everything that is tried goes into `trials`."""
 
     def __init__(
         self,
@@ -341,16 +327,8 @@ def descend(
 ) -> Found:
     """Smallest value and its point, from a simplex of the given size that is turned at random.
 
-    Parameters
-    ----------
-    function
-        What is minimised; its values are logarithms, of which a thousandth does not matter.
-    start, size, edges
-        First corner and length of the edges from it; what is added to some of them.
-    limit
-        Evaluations.
-    rng
-        Turns the simplex.
+    Values are logarithms, of which a thousandth does not matter. `edges` are added to some of the simplex's own;
+    `limit` is one of evaluations.
     """
     n = len(start)
     turn = size * np.linalg.qr(rng.standard_normal((n, n)))[0]
