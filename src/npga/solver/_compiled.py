@@ -109,9 +109,9 @@ class Buffers:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
         own = self._own
         x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
-        dual = {name: own[name] for name in ("Ax", "v", "u")} | {"lam": own[lam], "lam_prev": own[lam_prev]}
-        counts = {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
-        return State(x=own[x], kept=tuple(own["kept"]), **dual, **counts)
+        dual: dict[str, Any] = {name: own[name] for name in ("Ax", "v", "u")} | {"kept": tuple(own["kept"])}
+        dual |= {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
+        return State(x=own[x], lam=own[lam], lam_prev=own[lam_prev], **dual)
 
 
 class CompiledMeter(Meter[State]):
@@ -252,9 +252,9 @@ def thread_limit() -> int:
 def _panel_rows(plan: Plan) -> int:
     """Rows of a panel: as many as fit the second-level cache with their matrices and dual rows.
 
-    Where a round lies between v and lam+, that is A of all agents and eight arrays, and with too few such rows for their
-    loops the last cache; else A of one agent and the four arrays that messages are made from and added to. 0 when even
-    the last cache is too small.
+    Where a round lies between v and lam+, that is A of all agents and eight arrays, and where so few rows are not worth
+    their loops the last cache; else A of one agent and the four arrays that messages are made from and added to. 0 when
+    even the last cache is too small.
     """
     low, sizes = plan.struct, plan.parts.bytes_of_A
     own, dual_row = int(sizes.max()) / low.p, low.n * plan.dtype.itemsize
@@ -267,7 +267,7 @@ def _panel_rows(plan: Plan) -> int:
         least = max(least, min(int(_ROW_PANEL_BYTES / own) // 8 * 8, low.p // 4))
     if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0
-    fair = -(-low.p // (8 * _CHUNKS)) * 8
+    fair: int = -(-low.p // (8 * _CHUNKS)) * 8
     return min(max(int(_CACHE_BYTES / bytes_of_row) // 8 * 8, least), most, max(fair, least))
 
 

@@ -74,15 +74,15 @@ class Plan:
         recursion = np.zeros((2, 0), dtype)
         if version.chebyshev > 1:
             recursion = np.ascontiguousarray(np.array(version.polynomial(network).recursion, dtype).T)
-        lists = _neighbours(network)
+        links, neighbours, order = _neighbours(network)
         copies = n if p < _SHORT and n * p <= _TILE and own.h.is_one_loop else 1
         ready_g, ready_h = np.empty((4, d), dtype), np.empty((4, copies * p), dtype)
         arrays = {
             "alpha": np.repeat(np.array(steps.per_agent(n), dtype), own.offsets[1:] - own.offsets[:-1]),
             **{name: getattr(own, name) for name in ("offsets", "groups", "f_bounds", "g_bounds")},
-            "links": lists.links,
-            "neighbours": lists.neighbours,
-            "weights": np.tile(version.edge_weights(network), 2)[lists.order].astype(dtype),
+            "links": links,
+            "neighbours": neighbours,
+            "weights": np.tile(version.edge_weights(network), 2)[order].astype(dtype),
             **dict(zip(("b", "c", "d_powers", "carry", "scale"), (*polynomials, *recursion), strict=True)),
         }
         self._alive = (arrays, ready_g, ready_h)
@@ -113,45 +113,37 @@ def _polynomials(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[
     return padded, (r, s)
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """Sorted neighbours of every agent, where each list begins, and which edge (there, then back) each entry is."""
-
-    links: Array
-    neighbours: Array
-    order: Array
+_LISTS: WeakKeyDictionary[Network, tuple[Array, Array, Array]] = WeakKeyDictionary()
 
 
-_LISTS: WeakKeyDictionary[Network, _Lists] = WeakKeyDictionary()
-
-
-def _neighbours(network: Network) -> _Lists:
+def _neighbours(network: Network) -> tuple[Array, Array, Array]:
+    """Where the list of every agent begins, sorted neighbours, and which edge (there, then back) each entry is."""
     if network not in _LISTS:
-        i, j = network.edges.T
-        rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+        rows, columns = np.concatenate([network.edges, network.edges[:, ::-1]]).T
         order = np.lexsort((columns, rows))
         links = np.searchsorted(rows[order], np.arange(network.n + 1)).astype(np.int64)
-        _LISTS[network] = _Lists(links, columns[order].astype(np.int64), order)
+        _LISTS[network] = links, columns[order].astype(np.int64), order
     return _LISTS[network]
 
 
 # ------------------------------------------------------------------ the problem
 
 
-@dataclass(frozen=True)
 class Parts:
     """What the core knows of a problem, whatever the network; `alive` owns the memory that the structs point into."""
 
-    matrices: Any
-    f: PackedFunction
-    g: PackedFunction
-    h: PackedFunction
-    offsets: Array
-    groups: Array
-    f_bounds: Array
-    g_bounds: Array
-    bytes_of_A: Array
-    alive: list[list[Array]]
+    def __init__(self, problem: Problem) -> None:
+        packed = [_agent_matrix(problem, i) for i in range(problem.n)]
+        self.matrices, self.alive = (
+            (c.Matrix * problem.n)(*(matrix for matrix, _ in packed)),
+            [own for _, own in packed],
+        )
+        self.bytes_of_A = np.array([sum(array.nbytes for array in owned) for owned in self.alive], np.int64)
+        self.groups = _cut(self.bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
+        self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
+        self.f, self.f_bounds = _joined(problem, "f", smooth=True).cut(self.offsets[self.groups])
+        self.g, self.g_bounds = _joined(problem, "g", smooth=False).cut(self.offsets[self.groups])
+        self.h = pack_function([problem.h], [problem.p], problem.dtype, False, ["h"])
 
 
 _PARTS: WeakKeyDictionary[Problem, Parts | str] = WeakKeyDictionary()
@@ -161,7 +153,7 @@ def parts(problem: Problem) -> Parts:
     """Pack a problem, once; raise `UnsupportedError` with the name of the part that cannot be."""
     if problem not in _PARTS:
         try:
-            _PARTS[problem] = _pack(problem)
+            _PARTS[problem] = Parts(problem)
         except UnsupportedError as culprit:
             _PARTS[problem] = str(culprit)
     found = _PARTS[problem]
@@ -170,23 +162,11 @@ def parts(problem: Problem) -> Parts:
     return found
 
 
-def _pack(problem: Problem) -> Parts:
-    matrices, alive = [], []
-    for i, agent in enumerate(problem.agents):
-        try:
-            matrix, owned = pack_matrix(agent.A, problem.dtype)
-        except UnsupportedError as culprit:
-            raise UnsupportedError(f"A of {problem.title(i)} is {culprit}, which has no kernel") from None
-        matrices.append(matrix)
-        alive.append(owned)
-    bytes_of_A = np.array([sum(array.nbytes for array in owned) for owned in alive], np.int64)
-    groups = _cut(bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
-    offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
-    f, f_bounds = _joined(problem, "f", smooth=True).cut(offsets[groups])
-    g, g_bounds = _joined(problem, "g", smooth=False).cut(offsets[groups])
-    h = pack_function([problem.h], [problem.p], problem.dtype, False, ["h"])
-    together = (c.Matrix * problem.n)(*matrices)
-    return Parts(together, f, g, h, offsets, groups, f_bounds, g_bounds, bytes_of_A, alive)
+def _agent_matrix(problem: Problem, i: int) -> tuple[Any, list[Array]]:
+    try:
+        return pack_matrix(problem.agents[i].A, problem.dtype)
+    except UnsupportedError as culprit:
+        raise UnsupportedError(f"A of {problem.title(i)} is {culprit}, which has no kernel") from None
 
 
 def _joined(problem: Problem, role: str, smooth: bool) -> PackedFunction:

@@ -27,6 +27,8 @@ template <class T> inline T clip(T x, T lo, T hi) {
     return above > hi ? hi : above;
 }
 
+// Zero; what a formula below does not state is as here: parameters that need no preparation, and the gradient of those
+// that have none.
 template <class T> struct Zero {
     using K = Row<T>;
     static T value(T, K, T) { return 0; }
@@ -38,18 +40,17 @@ template <class T> struct Zero {
 };
 
 // a r
-template <class T> struct Linear {
+template <class T> struct Linear : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T) { return k.a * (x - k.c); }
     static T grad(T, K k) { return k.a; }
     static K for_prox(K k, T t) { return {t * k.a, 0, 0}; }
     static T prox(T x, K q) { return x - q.a; }
-    static K for_conj(K k, T) { return k; }
     static T conj_prox(T, K q) { return q.a; }
 };
 
 // (a/2) r^2 + b. The prox is a correction of x, so that rounding is relative to the distance travelled.
-template <class T> struct Square {
+template <class T> struct Square : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T) { return k.a * (x - k.c) * (x - k.c) / 2 + k.b; }
     static T grad(T x, K k) { return k.a * (x - k.c); }
@@ -60,7 +61,7 @@ template <class T> struct Square {
 };
 
 // a |r| + (b/2) r^2, with a gradient where a = 0. The conjugate is max(|y| - a, 0)^2/(2 b) + c y.
-template <class T> struct Elastic {
+template <class T> struct Elastic : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T) { return k.a * std::abs(x - k.c) + k.b * (x - k.c) * (x - k.c) / 2; }
     static T grad(T x, K k) { return k.b * (x - k.c); }
@@ -74,7 +75,7 @@ template <class T> struct Elastic {
 };
 
 // a r^2/2 for |r| <= b, a (b |r| - b^2/2) beyond. The conjugate is y^2/(2 a) + c y on |y| <= a b.
-template <class T> struct Huber {
+template <class T> struct Huber : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T) {
         const T r = std::abs(x - k.c), q = r > k.b ? k.b : r;
@@ -88,13 +89,12 @@ template <class T> struct Huber {
 };
 
 // max(a r, b r), a <= b. The conjugate is c y on a <= y <= b.
-template <class T> struct Kinked {
+template <class T> struct Kinked : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T) {
         const T left = k.a * (x - k.c), right = k.b * (x - k.c);
         return left > right ? left : right;
     }
-    static T grad(T, K) { return 0; } // has none
     static K for_prox(K k, T t) { return {t * k.a, t * k.b, k.c}; }
     static T prox(T x, K q) { return x - clip(x - q.c, q.a, q.b); }
     static K for_conj(K k, T t) { return {k.a, k.b, t * k.c}; }
@@ -102,14 +102,12 @@ template <class T> struct Kinked {
 };
 
 // 0 for a <= x <= b, up to `slack` times (1 + |bound|) as in npga.functions, else infinity.
-template <class T> struct Interval {
+template <class T> struct Interval : Zero<T> {
     using K = Row<T>;
     static T value(T x, K k, T slack) {
         const bool member = x >= k.a - slack * (1 + std::abs(k.a)) && x <= k.b + slack * (1 + std::abs(k.b));
         return member ? T(0) : std::numeric_limits<T>::infinity();
     }
-    static T grad(T, K) { return 0; } // has none
-    static K for_prox(K k, T) { return k; }
     static T prox(T x, K q) { return clip(x, q.a, q.b); }
     static K for_conj(K k, T t) { return {t * k.a, t * k.b, 0}; }
     static T conj_prox(T x, K q) { return x - clip(x, q.a, q.b); }
@@ -169,7 +167,7 @@ template <class T> inline T rough_log(T x) {
 
 // b ln(1 + exp(-a r)), a = -1 or +1. With v = a (u - c) and y = a (x - c) its prox solves F(v) = v - y - s sigma(-v) = 0,
 // s = t b, on [y, y + s]; that of the conjugate is the gradient at prox_{f/t}(x/t), which does not cancel for large t.
-template <class T> struct Logistic {
+template <class T> struct Logistic : Zero<T> {
     using K = Row<T>;
     static constexpr Int block = 64;
 
@@ -186,40 +184,33 @@ template <class T> struct Logistic {
     static K for_prox(K k, T t) { return {k.a, t * k.b, k.c}; }
     static K for_conj(K k, T t) { return {k.a / t, k.b, k.a * k.c}; }
 
-    // Both proximal maps of m coordinates; the guess is an earlier result.
+    // Both proximal maps of m coordinates, a block at a time; the guess is an earlier result.
     static void prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
-        T y[block], s[block], v[block];
-        for (Int first = 0; first < m; first += block) {
-            const Int count = m - first < block ? m - first : block;
-#pragma omp simd
-            for (Int k = 0; k < count; ++k) {
-                const Int j = first + k;
-                y[k] = q.a[j] * (x[j] - q.c[j]), s[k] = q.b[j], v[k] = q.a[j] * (guess[j] - q.c[j]);
-            }
-            roots(count, y, s, v);
-#pragma omp simd
-            for (Int k = 0; k < count; ++k) out[first + k] = q.c[first + k] + q.a[first + k] * v[k];
-        }
+        by_blocks(
+            m, [=](Int j, T& y, T& s, T& v) { y = q.a[j] * (x[j] - q.c[j]), s = q.b[j], v = q.a[j] * (guess[j] - q.c[j]); },
+            [=](Int j, T v) { out[j] = q.c[j] + q.a[j] * v; });
     }
     static void conj_prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
         constexpr T tiny = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+        const auto enter = [=](Int j, T& y, T& s, T& v) {
+            y = q.a[j] * x[j] - q.c[j], s = q.b[j] * std::abs(q.a[j]);
+            const T slope = std::abs(guess[j]), rest = q.b[j] - slope; // b sigma(-v) and b sigma(v)
+            v = rough_log(((rest > 0 ? rest : T(0)) + tiny) / (slope + tiny));
+        };
+        by_blocks(m, enter, [=](Int j, T v) {
+            const T slope = q.b[j] * falling(v);
+            out[j] = q.a[j] > 0 ? -slope : slope;
+        });
+    }
+    template <class Enter, class Leave> static void by_blocks(Int m, Enter enter, Leave leave) {
         T y[block], s[block], v[block];
         for (Int first = 0; first < m; first += block) {
             const Int count = m - first < block ? m - first : block;
 #pragma omp simd
-            for (Int k = 0; k < count; ++k) {
-                const Int j = first + k;
-                y[k] = q.a[j] * x[j] - q.c[j], s[k] = q.b[j] * std::abs(q.a[j]);
-                const T slope = std::abs(guess[j]), rest = q.b[j] - slope; // b sigma(-v) and b sigma(v)
-                v[k] = rough_log(((rest > 0 ? rest : T(0)) + tiny) / (slope + tiny));
-            }
+            for (Int k = 0; k < count; ++k) enter(first + k, y[k], s[k], v[k]);
             roots(count, y, s, v);
 #pragma omp simd
-            for (Int k = 0; k < count; ++k) {
-                const Int j = first + k;
-                const T slope = q.b[j] * falling(v[k]);
-                out[j] = q.a[j] > 0 ? -slope : slope;
-            }
+            for (Int k = 0; k < count; ++k) leave(first + k, v[k]);
         }
     }
 
@@ -262,7 +253,7 @@ template <class T> struct Logistic {
 
 // -a ln r for r > 0, else infinity. The prox is c + v with v (v - y) = s, v > 0, y = x - c and s = t a; that of the
 // conjugate is its mirror image.
-template <class T> struct NegLog {
+template <class T> struct NegLog : Zero<T> {
     using K = Row<T>;
     static T root(T y, T s) {
         const T far = std::abs(y) + std::sqrt(y * y + 4 * s);
@@ -271,7 +262,6 @@ template <class T> struct NegLog {
     static T value(T x, K k, T) {
         return x > k.c ? -k.a * std::log(x - k.c) : std::numeric_limits<T>::infinity();
     }
-    static T grad(T, K) { return 0; } // has none
     static K for_prox(K k, T t) { return {t * k.a, 0, k.c}; }
     static T prox(T x, K q) { return q.c + root(x - q.c, q.a); }
     static K for_conj(K k, T t) { return {t * k.a, 0, t * k.c}; }
@@ -281,7 +271,7 @@ template <class T> struct NegLog {
 // a r ln r for r >= 0, else infinity. With s = t a the prox is c + s y, y + ln y = (x - c)/s - 1 - ln s. The conjugate is
 // a exp(y/a - 1) + c y; with s = a/t, y + ln y = (x - t c)/a - 1 - ln s, its prox is x - t c - a y = a (1 + ln(s y)),
 // the latter without cancellation where y is large.
-template <class T> struct Entropy {
+template <class T> struct Entropy : Zero<T> {
     using K = Row<T>;
     // y + ln y = z, Wright's omega function: a guess, and steps of fourth order (Fritsch, Shafer and Crowley, 1973).
     static T omega(T z) {
@@ -297,7 +287,6 @@ template <class T> struct Entropy {
         const T r = x - k.c;
         return r > 0 ? k.a * r * std::log(r) : r == 0 ? T(0) : std::numeric_limits<T>::infinity();
     }
-    static T grad(T, K) { return 0; } // has none
     static K for_prox(K k, T t) { return {t * k.a, 1 + std::log(t * k.a), k.c}; }
     static T prox(T x, K q) { return q.c + q.a * omega((x - q.c) / q.a - q.b); }
     static K for_conj(K k, T t) { return {k.a, 1 + std::log(k.a / t), t * k.c}; }

@@ -1,6 +1,7 @@
 // Products with the network: K u with (K u)_i = sum_j w_ij (u_i - u_j), and messages made of powers of K.
 #pragma once
 #include "products.hpp"
+#include <type_traits>
 
 namespace npga {
 
@@ -13,26 +14,16 @@ template <class T> inline void add_differences(const Plan<T>& plan, T factor, In
     const Int* other = plan.neighbours + plan.links[i];
     const T* weight = plan.weights + plan.links[i];
     const Int count = plan.links[i + 1] - plan.links[i], lanes = Lanes<T>::count;
+    const auto some = [&](auto vectors, Int j) {
+        Vector<T> x[vectors.value], s[vectors.value] = {};
+        for (Int w = 0; w < vectors.value; ++w) x[w] = load(own + j + w * lanes);
+        for (Int k = 0; k < count; ++k)
+            for (Int w = 0; w < vectors.value; ++w) s[w] += weight[k] * (x[w] - load(u + other[k] * width + j + w * lanes));
+        for (Int w = 0; w < vectors.value; ++w) store(out + j + w * lanes, load(out + j + w * lanes) + factor * s[w]);
+    };
     Int j = 0;
-    for (; j + 4 * lanes <= m; j += 4 * lanes) {
-        const T* x = own + j;
-        const Vector<T> x0 = load(x), x1 = load(x + lanes), x2 = load(x + 2 * lanes), x3 = load(x + 3 * lanes);
-        Vector<T> s0 = {}, s1 = {}, s2 = {}, s3 = {};
-        for (Int k = 0; k < count; ++k) {
-            const T *at = u + other[k] * width + j, w = weight[k];
-            s0 += w * (x0 - load(at)), s1 += w * (x1 - load(at + lanes));
-            s2 += w * (x2 - load(at + 2 * lanes)), s3 += w * (x3 - load(at + 3 * lanes));
-        }
-        T* y = out + j;
-        store(y, load(y) + factor * s0), store(y + lanes, load(y + lanes) + factor * s1), y += 2 * lanes;
-        store(y, load(y) + factor * s2), store(y + lanes, load(y + lanes) + factor * s3);
-    }
-    for (; j + lanes <= m; j += lanes) {
-        const Vector<T> x0 = load(own + j);
-        Vector<T> s0 = {};
-        for (Int k = 0; k < count; ++k) s0 += weight[k] * (x0 - load(u + other[k] * width + j));
-        store(out + j, load(out + j) + factor * s0);
-    }
+    for (; j + 4 * lanes <= m; j += 4 * lanes) some(std::integral_constant<Int, 4>{}, j);
+    for (; j + lanes <= m; j += lanes) some(std::integral_constant<Int, 1>{}, j);
     for (; j < m; ++j) {
         T total = 0;
         for (Int k = 0; k < count; ++k) total += weight[k] * (own[j] - u[other[k] * width + j]);
