@@ -14,7 +14,7 @@ import npga
 from baselines import Jax, Naive
 from cases import CASES, Case, traffic
 from npga.solver import Npga, method_for
-from timing import Contender, Continued, Reader, race
+from timing import Contender, Continued, Reader, product, race, undisturbed
 
 EXTRA = npga.version("extra")
 # A call copies the state; where an iteration takes 100 ms a turn of a few would measure the copies.
@@ -41,17 +41,20 @@ def compare(case, repeats, seconds):
             contenders[f"ours-{threads}"] = Continued(method)
     _check(contenders, naive, compiled[1], zero)
     readers = {f"read-{threads}": Reader(threads) for threads in compiled}
+    readers |= {f"product-{threads}": Reader(threads, product) for threads in compiled}
     entries = [Contender(name, run, LEAST_OURS if "ours" in name else 3) for name, run in contenders.items()]
     entries += [Contender(name, run, 1) for name, run in readers.items()]
     found = race(entries, repeats, seconds)
     bandwidth = {name: reader.bytes / found.pop(name)["best"] for name, reader in readers.items()}
     row = {"shape": [problem.n, problem.p, problem.d], "traffic": traffic(problem), "times": found, "notes": notes}
-    row["bandwidth"] = bandwidth
+    row["bandwidth"] = {name: pace for name, pace in bandwidth.items() if name.startswith("read")}
     row["schedule"] = compiled[max(compiled)].order.name
     for name in found:
         if name.startswith("ours"):
             threads = int(name.split("-")[1])
-            row[f"{name} of bandwidth"] = row["traffic"] / found[name]["best"] / bandwidth[f"read-{threads}"]
+            pace = row["traffic"] / found[name]["best"]
+            row[f"{name} of bandwidth"] = pace / bandwidth[f"read-{threads}"]
+            row[f"{name} of product"] = pace / bandwidth[f"product-{threads}"]
     return row
 
 
@@ -86,10 +89,12 @@ def tracing(repeats):
         times = {10: [], length: []}
         for turn in range(2 * repeats + 1):
             for every in times:
-                begun = time.perf_counter()
-                npga.solve(problem, network, "extra", steps, tol=None, max_iters=length, record_every=every)
+                with undisturbed():
+                    begun = time.perf_counter()
+                    npga.solve(problem, network, "extra", steps, tol=None, max_iters=length, record_every=every)
+                    taken = time.perf_counter() - begun
                 if turn:
-                    times[every].append(time.perf_counter() - begun)
+                    times[every].append(taken)
         iteration = min(times[length]) / length
         record = (min(times[10]) - min(times[length])) / (length / 10) / iteration
         grid = len(npga.solve(problem, network, "extra", steps, tol=None, max_iters=iterations).trace)

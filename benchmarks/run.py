@@ -13,6 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+# One thread for NumPy's own products: its idle threads spin, beside whoever comes next.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import alternatives  # noqa: E402
 import measurements  # noqa: E402

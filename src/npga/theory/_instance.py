@@ -282,7 +282,7 @@ def flips(at: Setting, start: Curvature) -> Iterator[Curvature]:
 def _raised(at: Setting, curvature: Curvature, one: Channel) -> Array:
     """Where f or g has more than its least curvature."""
     here, least = (np.diag(M.H if one.role == "f" else M.Pg)[one.rows] for M in (curvature, at.least))
-    return ~np.isclose(here, least)
+    return np.asarray(~np.isclose(here, least))
 
 
 def words_for(at: Setting, curvature: Curvature) -> str:
