@@ -123,7 +123,7 @@ class TrialRun:
 
     @property
     def score(self) -> float:
-        """Residual that would be reached if the observed decrease went on; smaller is better."""
+        """The residual, and below the least that counts the fewer iterations; smaller is better."""
         if self.state.iteration == 0 or self.kkt > _DIGITS:
             return self.kkt
         return _DIGITS * self.state.iteration * 1e-6  # all there: the fewer iterations the better

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -225,9 +225,6 @@ class Ranking(Sequence[Tuning]):
 
     def __getitem__(self, key: Any) -> Any:
         return self.tunings[key]
-
-    def __iter__(self) -> Iterator[Tuning]:
-        return iter(self.tunings)
 
     @property
     def best(self) -> Tuning:
