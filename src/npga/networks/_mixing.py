@@ -60,8 +60,9 @@ def _metropolis(topology: Topology, _: float) -> FloatArray:
 
 def _best_constant(topology: Topology, _: float) -> FloatArray:
     # Xiao & Boyd 2004, section 4.1: balances the two ends of the spectrum of I - w L.
-    smallest, largest = extremes(_unit_laplacian(topology))
-    return np.full(len(topology.edges), 2.0 / (smallest + largest) if topology.n > 1 else 1.0)
+    ones = np.ones(len(topology.edges))
+    smallest, largest = extremes(weighted_laplacian(topology.n, topology.edges, ones))
+    return 2.0 / (smallest + largest) * ones if topology.n > 1 else ones
 
 
 def _fastest(topology: Topology, _: float) -> FloatArray:
@@ -94,10 +95,6 @@ RULES: dict[str, Callable[[Topology, float], FloatArray]] = {
     "best-constant": _best_constant,
     "fastest": _fastest,
 }
-
-
-def _unit_laplacian(topology: Topology) -> Any:
-    return weighted_laplacian(topology.n, topology.edges, np.ones(len(topology.edges)))
 
 
 # ------------------------------------------------------------------ weights of a given matrix

@@ -129,8 +129,8 @@ def compare(
     with show_progress("comparing", progress) as tell:
         for at, (seed, entry) in enumerate(jobs):
             case = _Case.make(problem, network, seed, case)
-            key = _key(case, entry, seed, limits)
-            row = kept.get(key)
+            key = f"{case.p1.fingerprint} {case.network.fingerprint()} {seed} {entry!r} {limits!r}"
+            row = kept.rows.get(key)
             if row is None:
                 row = case.run(entry, limits)
                 kept.put(key, row)
@@ -165,11 +165,6 @@ class _Limits:
     max_seconds: float | None
     tol: float
     max_iters: int
-
-
-def _key(case: _Case, entry: Entry, seed: int, limits: _Limits) -> str:
-    network = case.network.fingerprint()
-    return f"{case.p1.fingerprint} {network} {seed} {entry!r} {limits!r}"
 
 
 # ------------------------------------------------------------------ one draw
@@ -316,12 +311,13 @@ class _Case:
     def _pattern_search(self, entry: Entry, row: MethodRow, steps: Steps, limits: _Limits) -> Steps:
         """Change one step at a time by a factor while that needs fewer rounds (iterations, where there are none)."""
         budget = Budget(limits.max_seconds, None, work=limits.budget)
+        free = [name for name in row.free if entry.version is None or name not in entry.version.fixed]
         best = self._price(replace(entry, steps=steps), limits, budget)
         for factor in _FACTORS:
             improved = True
             while improved:
                 improved = False
-                for candidate in _neighbours(steps, _free(entry, row), factor):
+                for candidate in _neighbours(steps, free, factor):
                     if budget.spent:
                         return steps
                     price = self._price(replace(entry, steps=candidate), limits, budget, best)
@@ -352,11 +348,6 @@ class _Price(NamedTuple):
     error: float
     iterations: int = 0
     work: int = 0
-
-
-def _free(entry: Entry, row: MethodRow) -> list[str]:
-    """The steps that may be searched: those of the method, without those that a version prescribes."""
-    return [name for name in row.free if entry.version is None or name not in entry.version.fixed]
 
 
 def _neighbours(steps: Steps, free: Sequence[str], factor: float) -> Iterator[Steps]:

@@ -308,9 +308,6 @@ class Store:
                     continue
                 self.rows[item["key"]] = item["row"]
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        return self.rows.get(key)
-
     def put(self, key: str, row: dict[str, Any]) -> None:
         self.rows[key] = row
         if self._path is not None:
