@@ -23,7 +23,7 @@ import numpy as np
 
 import npga
 from npga import functions as fn
-from npga.experiments import ElasticNet, Ridge
+from npga.experiments import ElasticNetExperiment, Ridge
 from npga.theory import InstanceCertificate, certify_instance
 
 DATA = Path(__file__).with_suffix(".jsonl")
@@ -37,7 +37,7 @@ STARTS, OTHERS, LENGTH = 200, 3, 500
 
 def pose(name: str) -> tuple[npga.Problem, npga.Network]:
     """Boston, 13 parties, 10 rows: 264 states."""
-    instance = (Ridge() if name == "ball" else ElasticNet()).build()
+    instance = (Ridge() if name == "ball" else ElasticNetExperiment()).build()
     problem, network = instance.problem, instance.network
     if name == "logistic":
         target = problem.h.target

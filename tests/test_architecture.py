@@ -85,6 +85,17 @@ def test_no_stem_stands_for_two_files():
     assert sorted(stems) == sorted(set(stems))
 
 
+def test_no_class_name_stands_for_two_classes():
+    trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")]
+    names = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    public = sorted(name for name in names if not name.startswith("_"))
+    assert public == sorted(set(public))
+
+
+def test_a_chapter_is_no_longer_than_a_chapter():
+    assert [path.name for path in MODULES if len(path.read_text().splitlines()) > 400] == []
+
+
 @pytest.mark.parametrize("room", sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
 def test_rooms_list_their_chapters(room):
     listed = set(re.findall(r"[a-z][a-z_]*", importlib.import_module(f"npga.{room}").__doc__))

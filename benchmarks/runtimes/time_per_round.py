@@ -29,7 +29,7 @@ import numpy as np
 
 import npga
 from npga import functions as fn
-from npga.runtimes import Kind, Party, keygen, read_job, write_job
+from npga.runtimes import MessageKind, Party, keygen, read_job, write_job
 from npga.runtimes._launch import find_mpiexec
 from npga.runtimes._party import hello_of
 
@@ -56,7 +56,7 @@ def measure(party: Party, bare, blocks: int, rounds: int) -> list[dict[str, floa
         nonlocal count
         for _ in range(rounds):
             count += 1
-            link.exchange(Kind.CONTROL, count, vectors)
+            link.exchange(MessageKind.CONTROL, count, vectors)
 
     def iterate() -> None:
         for _ in range(rounds):
@@ -103,7 +103,7 @@ def grpc_party(job: Path, me: int, blocks: int, rounds: int) -> None:
     party = Party(loaded, loaded.layout, me, link)
     link.open(hello_of(party.job, party.layout, party.me))
     for number in range(1, 4):  # after these nothing but messages of rounds is under way
-        link.exchange(Kind.CONTROL, number, {me: np.ones(loaded.p)})
+        link.exchange(MessageKind.CONTROL, number, {me: np.ones(loaded.p)})
     message, streams = np.ones(loaded.p).tobytes(), [session.stream for session in link._sessions.values()]
 
     async def loop(count: int) -> None:

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from npga.errors import InputError
-from npga.experiments import EXPERIMENTS, ElasticNet, Logistic, LogisticCoupled, Ridge
+from npga.experiments import EXPERIMENTS, ElasticNetExperiment, LogisticCoupled, LogisticExperiment, Ridge
 from npga.experiments._definitions import seed_of
 
 DRAWS = (0, 1, 2)
@@ -21,9 +21,9 @@ def whole(instance):
     ("kind", "n", "p", "sizes"),
     [
         (Ridge, 13, 10, [1] * 12 + [2]),
-        (Logistic, 28, 100, [2] * 26 + [3, 100]),
+        (LogisticExperiment, 28, 100, [2] * 26 + [3, 100]),
         (LogisticCoupled, 27, 100, [2] * 26 + [3]),
-        (ElasticNet, 13, 10, [1] * 12 + [2]),
+        (ElasticNetExperiment, 13, 10, [1] * 12 + [2]),
     ],
 )
 def test_shapes_and_divisions_are_the_papers(kind, n, p, sizes):
@@ -68,7 +68,7 @@ def test_ridge_agrees_with_cvxpy():
 def test_elastic_net_agrees_with_scikit_learn(draw):
     from sklearn.linear_model import ElasticNet as Fit
 
-    experiment = ElasticNet()
+    experiment = ElasticNetExperiment()
     instance = experiment.build(draw)
     model = Fit(alpha=experiment.alpha, l1_ratio=experiment.rho, fit_intercept=False, tol=1e-15, max_iter=1_000_000)
     model.fit(whole(instance), instance.problem.h.target)
@@ -91,7 +91,7 @@ def test_logistic_agrees_with_scikit_learn_in_both_poses(draw):
     # The gradient of the regularised loss vanishes: a certificate that needs no other program.
     gradient = experiment.rho * instance.solution - X.T @ (y * expit(-y * (X @ instance.solution))) / 100
     assert np.abs(gradient).max() < 1e-14
-    posed = Logistic().build(draw)
+    posed = LogisticExperiment().build(draw)
     np.testing.assert_allclose(posed.solution[:55], instance.solution, rtol=0, atol=1e-9)
     np.testing.assert_allclose(posed.solution[55:], X @ instance.solution, rtol=0, atol=1e-9)
 
@@ -110,12 +110,14 @@ def test_draws_repeat_and_differ(name):
 
 
 def test_both_poses_of_experiment_two_see_the_same_rows():
-    assert Logistic().build(3).facts["rows"] == LogisticCoupled().build(3).facts["rows"]
+    assert LogisticExperiment().build(3).facts["rows"] == LogisticCoupled().build(3).facts["rows"]
 
 
 def test_every_choice_is_recorded_and_changes_what_it_names():
     assert Ridge(radius=0.3).choices()["radius"] == 0.3
-    assert {"seed", "samples", "scaling", "edge_probability", "tau_c", "rho", "full_table"} <= set(Logistic().choices())
+    assert {"seed", "samples", "scaling", "edge_probability", "tau_c", "rho", "full_table"} <= set(
+        LogisticExperiment().choices()
+    )
     base = Ridge().build().facts
     assert Ridge(seed=1).build().facts["rows"] != base["rows"]
     assert Ridge(tau_c=2.0).build().facts["tau"] == base["tau"] + 1.0
@@ -129,8 +131,8 @@ def test_every_choice_is_recorded_and_changes_what_it_names():
         (Ridge(samples=15), "full row rank; expected at most 14"),
         (Ridge(samples=0), "between 1 and the 506 rows"),
         (Ridge(radius=1.5), "part of"),
-        (ElasticNet(rho=0.0), "0 < rho < 1"),
-        (Logistic(rho=0.0), "rho is 0.0"),
+        (ElasticNetExperiment(rho=0.0), "0 < rho < 1"),
+        (LogisticExperiment(rho=0.0), "rho is 0.0"),
         (Ridge(scaling="none"), "scaling 'none'"),
     ],
 )

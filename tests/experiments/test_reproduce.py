@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from npga.errors import InputError
-from npga.experiments import ElasticNet, Protocol, Ridge, draw, reproduce
+from npga.experiments import ElasticNetExperiment, Protocol, Ridge, draw, reproduce
 from npga.experiments import _reproduce as module
 from npga.experiments._protocol import StopAtRounding, measure, place_of
 from npga.experiments._report import read_rows
@@ -15,7 +15,7 @@ from npga.experiments._reproduce import FinishedRuns, Task
 from npga.solver import Record, solve
 
 SMALL = Protocol(versions=("nids", "dlm", "dcpa"), tuning="search", certified_iters=50, records=60)
-EXPERIMENT = ElasticNet(samples=4, alpha=0.5)
+EXPERIMENT = ElasticNetExperiment(samples=4, alpha=0.5)
 TABLES = ("elastic-net/curves.csv", "elastic-net/summary.csv", "elastic-net/summary.md", "elastic-net/choices.json")
 
 

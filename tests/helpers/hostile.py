@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npga.runtimes import Kind, Party, read_job
+from npga.runtimes import MessageKind, Party, read_job
 from npga.runtimes._wire import HEADER_SIZE, pack_word
 from npga.runtimes.net import GrpcLink
 
@@ -65,12 +65,12 @@ class HostileLink(GrpcLink):
             session._send = partial(self._send, session, session._send)
 
     def exchange(self, kind, number, vectors, meanwhile=lambda: None):
-        if kind is Kind.DATA:
+        if kind is MessageKind.DATA:
             if self.fault == "slow":
                 time.sleep(0.05)
             word, _, hops = self.fault.partition(":")
             if number == self.at and word in ("waiting", "outage"):
-                self._loop.run_until_complete(self._flood(Kind[word.upper()], int(hops or 0)))
+                self._loop.run_until_complete(self._flood(MessageKind[word.upper()], int(hops or 0)))
             if number == self.at:
                 misbehave(self.fault)
             self.data = number
@@ -98,7 +98,7 @@ class HostileLink(GrpcLink):
 
     async def _send(self, session, honest, message):
         out, party = [message], session.party
-        if message[5] == Kind.DATA and struct.unpack("<Q", message[_ROUND])[0] == self.at:
+        if message[5] == MessageKind.DATA and struct.unpack("<Q", message[_ROUND])[0] == self.at:
             if self.fault == "record":
                 self.tape.write_bytes(message)
             out = [self.tape.read_bytes()] if self.fault == "replay" else spoil(message, self.fault, self.before[party])

@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from helpers.hostile import misbehave
 from npga.errors import NpgaError
-from npga.runtimes import Kind, mpi, read_job
+from npga.runtimes import MessageKind, mpi, read_job
 from npga.runtimes._wire import HEADER_SIZE, header
 from npga.runtimes.inprocess import PartyOptions
 from npga.runtimes.mpi import RepeatedCollective, party
@@ -64,7 +64,7 @@ def main():
     honest = RepeatedCollective.start
 
     def start(collective, number, vectors):
-        if rank.me != VILLAIN or number != AT or collective._ours._due.kind is not Kind.DATA:
+        if rank.me != VILLAIN or number != AT or collective._ours._due.kind is not MessageKind.DATA:
             return honest(collective, number, vectors)
         if fault in ("kill", "freeze", "silent", "crash"):
             misbehave(fault)

@@ -9,7 +9,7 @@ import pytest
 
 import npga
 from npga.errors import InputError
-from npga.runtimes import BadMessage, Hello, Kind, Layout
+from npga.runtimes import BadMessage, Hello, Layout, MessageKind
 from npga.runtimes._wire import HEADER_SIZE, Due, run_number
 from npga.runtimes.mpi import RepeatedCollective
 
@@ -64,7 +64,7 @@ class Ranks:
             ]
         return self._collectives[kind]
 
-    def start(self, vectors, number=1, kind=Kind.DATA):
+    def start(self, vectors, number=1, kind=MessageKind.DATA):
         """All ranks send; everything is delivered."""
         for collective, agents in zip(self.collectives(kind), self.layout.parties, strict=True):
             collective.start(number, {i: vectors[i] for i in agents})
@@ -72,7 +72,7 @@ class Ranks:
         for me, postman in enumerate(self.postmen):
             memoryview(postman.incoming)[:] = b"".join(self.postmen[q].part(borders[q].index(me)) for q in borders[me])
 
-    def finish(self, number=1, kind=Kind.DATA):
+    def finish(self, number=1, kind=MessageKind.DATA):
         return [collective.finish(number) for collective in self.collectives(kind)]
 
 
@@ -86,7 +86,12 @@ def ranks(request):
 def test_what_is_sent_arrives_in_every_round_and_kind(ranks, dtype):
     rng = np.random.default_rng(0)
     ranks = ranks(dtype)
-    for number, kind in [(1, Kind.DATA), (2, Kind.DATA), (2, Kind.CONTROL), (2**40, Kind.DATA)]:
+    for number, kind in [
+        (1, MessageKind.DATA),
+        (2, MessageKind.DATA),
+        (2, MessageKind.CONTROL),
+        (2**40, MessageKind.DATA),
+    ]:
         vectors = rng.standard_normal((4, LENGTH)).astype(dtype)
         ranks.start(vectors, number, kind)
         for me, heard in enumerate(ranks.finish(number, kind)):
@@ -154,7 +159,7 @@ def test_every_byte_of_a_header_counts(ranks):
         every.start(np.zeros((4, LENGTH)))
         every.postmen[0].incoming[at] ^= 1
         with pytest.raises(BadMessage):
-            every.collectives(Kind.DATA)[0].finish(1)
+            every.collectives(MessageKind.DATA)[0].finish(1)
 
 
 def test_an_earlier_round_or_another_kind_is_refused(ranks):
@@ -163,8 +168,8 @@ def test_an_earlier_round_or_another_kind_is_refused(ranks):
     with pytest.raises(BadMessage, match="round 3 arrived; expected kind 1, round 4"):
         every.finish(4)
     kept = [bytes(postman.incoming) for postman in every.postmen]
-    every.start(np.zeros((4, LENGTH)), 3, Kind.CONTROL)
+    every.start(np.zeros((4, LENGTH)), 3, MessageKind.CONTROL)
     for postman, old in zip(every.postmen, kept, strict=True):
         memoryview(postman.incoming)[:] = old
     with pytest.raises(BadMessage, match="kind 1, round 3 arrived; expected kind 2"):
-        every.finish(3, Kind.CONTROL)
+        every.finish(3, MessageKind.CONTROL)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import npga
 from npga.errors import InputError
-from npga.runtimes import BadMessage, ExitCode, Hello, Kind, Layout, PeerLost
+from npga.runtimes import BadMessage, ExitCode, Hello, Layout, MessageKind, PeerLost
 from npga.runtimes._faults import Farewell, Reason, exit_code, farewell_of, printable
 from npga.runtimes._wire import HEADER_SIZE, Due, PacketForm, frame_size, pack_bytes, run_number, unpack, unpack_hello
 
@@ -29,31 +29,31 @@ def pack(run, sender, kind, number, vector):
 )  # fmt: skip
 def test_a_vector_comes_back_bit_for_bit(run, sender, number, size, dtype):
     vector = np.random.default_rng(size).standard_normal(size).astype(dtype)
-    frame = pack(run, sender, Kind.DATA, number, vector)
+    frame = pack(run, sender, MessageKind.DATA, number, vector)
     assert len(frame) == frame_size(size, vector.dtype) == HEADER_SIZE + vector.nbytes
-    found = unpack(frame, Due(run, sender, Kind.DATA, number, size, vector.dtype), "agent 1")
+    found = unpack(frame, Due(run, sender, MessageKind.DATA, number, size, vector.dtype), "agent 1")
     assert found.dtype == vector.dtype
     np.testing.assert_array_equal(found, vector)
 
 
 @given(position=st.integers(0, HEADER_SIZE - 1), change=st.integers(1, 255))
 def test_no_changed_header_is_accepted(position, change):
-    frame = bytearray(pack(7, 3, Kind.DATA, 9, np.arange(4.0)))
+    frame = bytearray(pack(7, 3, MessageKind.DATA, 9, np.arange(4.0)))
     frame[position] ^= change
     with pytest.raises((BadMessage, PeerLost)):
-        unpack(bytes(frame), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(bytes(frame), Due(7, 3, MessageKind.DATA, 9, 4, FLOAT), "agent 3")
 
 
 @given(cut=st.integers(0, HEADER_SIZE + 31))
 def test_no_cut_message_is_accepted(cut):
-    frame = pack(7, 3, Kind.DATA, 9, np.arange(4.0))
+    frame = pack(7, 3, MessageKind.DATA, 9, np.arange(4.0))
     with pytest.raises(BadMessage):
-        unpack(frame[:cut], Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(frame[:cut], Due(7, 3, MessageKind.DATA, 9, 4, FLOAT), "agent 3")
     with pytest.raises(BadMessage):
-        unpack(frame + frame[: cut + 1], Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(frame + frame[: cut + 1], Due(7, 3, MessageKind.DATA, 9, 4, FLOAT), "agent 3")
 
 
-FORM = PacketForm(Due(7, 0, Kind.DATA, 0, 4, FLOAT), [(3, "party 1"), (5, "party 1")])
+FORM = PacketForm(Due(7, 0, MessageKind.DATA, 0, 4, FLOAT), [(3, "party 1"), (5, "party 1")])
 ROUND = FORM.write(9, FORM.payloads({3: np.arange(4.0), 5: -np.arange(4.0)}))
 
 
@@ -88,10 +88,10 @@ def test_a_vector_that_the_header_does_not_promise_is_not_sent(wrong):
 def test_a_farewell_carries_a_code_an_agent_and_a_round_and_is_passed_on_as_it_is():
     bye = Farewell(Reason.SLOW, 5, 17)
     with pytest.raises(PeerLost, match="lost agent 3: it gave up waiting for agent 5 in round 17") as caught:
-        unpack(pack_bytes(7, 3, Kind.BYE, bye.pack()), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(pack_bytes(7, 3, MessageKind.BYE, bye.pack()), Due(7, 3, MessageKind.DATA, 9, 4, FLOAT), "agent 3")
     assert farewell_of(caught.value, 0, 18) == bye
     with pytest.raises(BadMessage, match="replayed, or another job"):
-        unpack(pack_bytes(8, 3, Kind.BYE, bye.pack()), Due(7, 3, Kind.DATA, 9, 4, FLOAT), "agent 3")
+        unpack(pack_bytes(8, 3, MessageKind.BYE, bye.pack()), Due(7, 3, MessageKind.DATA, 9, 4, FLOAT), "agent 3")
 
 
 @pytest.mark.parametrize("error", [InputError("secret 3.14"), OSError(28, "secret"), RuntimeError("secret"), None])
@@ -129,7 +129,10 @@ def hello(party=0, **changes):
 
 def test_hellos_come_back_and_make_a_new_number_for_every_run():
     first, second = hello(), hello(1)
-    assert Hello.read(unpack_hello(pack_bytes(0, 0, Kind.HELLO, first.text().encode()), "agent 0"), "agent 0") == first
+    assert (
+        Hello.read(unpack_hello(pack_bytes(0, 0, MessageKind.HELLO, first.text().encode()), "agent 0"), "agent 0")
+        == first
+    )
     assert run_number(first, second) == run_number(second, first)
     assert run_number(first, second) != run_number(hello(), second)
 
@@ -165,6 +168,6 @@ def odd_hellos():
 def test_a_hello_that_cannot_be_read_is_refused(text):
     with pytest.raises(BadMessage, match="cannot be read"):
         Hello.read(text, "agent 1")
-    for frame in (b"", b"GET / HTTP/1.1\r\n\r\n" * 3, pack(0, 0, Kind.DATA, 0, np.zeros(2))):
+    for frame in (b"", b"GET / HTTP/1.1\r\n\r\n" * 3, pack(0, 0, MessageKind.DATA, 0, np.zeros(2))):
         with pytest.raises(BadMessage):
             unpack_hello(frame, "agent 1")

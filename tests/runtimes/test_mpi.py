@@ -16,7 +16,7 @@ import pytest
 import npga
 from helpers.families import VERSIONS
 from helpers.rehearsal import HERE, PINNED, make_job, solution
-from npga.runtimes import Alone, ExitCode, Kind, Layout, Party, launch, read_job
+from npga.runtimes import Alone, ExitCode, Layout, MessageKind, Party, launch, read_job
 from npga.runtimes._launch import _oversubscribe, find_mpiexec
 from npga.runtimes._wire import HEADER_SIZE
 
@@ -202,7 +202,7 @@ def test_the_local_step_runs_while_messages_travel_where_the_version_allows_it(t
     class Watching(Alone):
         def exchange(self, kind, number, vectors, meanwhile=lambda: None):
             agent = party.agents[0]
-            if kind is Kind.DATA and number == agent.state.rounds + 1:
+            if kind is MessageKind.DATA and number == agent.state.rounds + 1:
                 before = agent._ahead is not None and agent._ahead[0] is agent.state
                 meanwhile()
                 made.append((before, agent._ahead[0] is agent.state))

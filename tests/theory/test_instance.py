@@ -12,7 +12,7 @@ from helpers.families import VERSIONS
 from helpers.instance_runs import matrices, members, run, worst_excess
 from helpers.oracles import square_root
 from npga import functions as fn
-from npga.experiments import ElasticNet, LogisticCoupled
+from npga.experiments import ElasticNetExperiment, LogisticCoupled
 from npga.theory import InstanceCertificate, certify_instance, states
 from npga.theory._feedback import setting
 from npga.theory._matrix_inequality import (
@@ -127,7 +127,7 @@ def test_the_rate_of_an_affine_iteration_is_its_radius():
 
 def test_a_conjugate_multiplier_proves_more():
     """The elastic net of the paper's size: a rate that no weights reach without the w of the iteration before."""
-    instance = ElasticNet().build()
+    instance = ElasticNetExperiment().build()
     steps = npga.Steps(alpha=2.158, beta=0.04455, gamma=4.13, theta=0.0)
     search = RateSearch(setting(instance.problem, instance.network, npga.version("nids"), steps))
     rate = 1.0 - 0.7 * (1.0 - search.radius)

@@ -20,11 +20,11 @@ _figures
 from npga.experiments._datasets import Dataset, FetchError, data_folder, fetch_covtype, load_boston, load_covtype
 from npga.experiments._definitions import (
     EXPERIMENTS,
-    ElasticNet,
+    ElasticNetExperiment,
     Experiment,
     Instance,
-    Logistic,
     LogisticCoupled,
+    LogisticExperiment,
     Ridge,
 )
 from npga.experiments._protocol import ALL_VERSIONS, PAPER_VERSIONS, Protocol
@@ -37,12 +37,12 @@ __all__ = [
     "EXPERIMENTS",
     "PAPER_VERSIONS",
     "Dataset",
-    "ElasticNet",
+    "ElasticNetExperiment",
     "Experiment",
     "FetchError",
     "Instance",
-    "Logistic",
     "LogisticCoupled",
+    "LogisticExperiment",
     "Protocol",
     "Report",
     "Ridge",

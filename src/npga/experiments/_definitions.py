@@ -131,7 +131,7 @@ class Ridge(Experiment):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic(Experiment):
+class LogisticExperiment(Experiment):
     """min over theta of (1/p) sum_j ln(1 + exp(-y_j theta.x_j)) + (rho/2)|theta|^2, as the paper poses it.
 
     f_i = (rho/2)|x_i|^2 and A_i = X_i for 27 parties; party 28 holds the labels, z, the loss as its f and A = -I;
@@ -176,7 +176,7 @@ class Logistic(Experiment):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogisticCoupled(Logistic):
+class LogisticCoupled(LogisticExperiment):
     """The same regression with the loss in h: 27 parties, h(z) = (1/p) sum_j ln(1 + exp(-y_j z_j)).
 
     h is 1/(4p)-smooth and every f_i is strongly convex, so that Theorem 4 applies. All parties know the labels.
@@ -194,7 +194,7 @@ class LogisticCoupled(Logistic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElasticNet(Experiment):
+class ElasticNetExperiment(Experiment):
     """min over theta of |X theta - Y|^2/(2p) + alpha rho |theta|_1 + alpha (1 - rho)/2 |theta|^2.
 
     f_i = alpha (1 - rho)/2 |x_i|^2, g_i = alpha rho |x_i|_1, A_i = X_i, h(z) = |z - Y|^2/(2p); 10 rows of the Boston
@@ -224,7 +224,9 @@ class ElasticNet(Experiment):
         return self._finish(Problem(agents, fn.SquaredLoss(y, 1.0 / self.samples)), repetition, facts)
 
 
-EXPERIMENTS: dict[str, type[Experiment]] = {kind.name: kind for kind in (Ridge, Logistic, LogisticCoupled, ElasticNet)}
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    kind.name: kind for kind in (Ridge, LogisticExperiment, LogisticCoupled, ElasticNetExperiment)
+}
 
 
 @dataclass(frozen=True)

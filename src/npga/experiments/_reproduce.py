@@ -51,7 +51,7 @@ def reproduce(
     Parameters
     ----------
     experiments
-        Such as ``[Ridge(), ElasticNet(alpha=0.2)]``; names must differ.
+        Such as ``[Ridge(), ElasticNetExperiment(alpha=0.2)]``; names must differ.
     out
         The folder. What an earlier, interrupted run with the same choices has finished there is kept.
     protocol

@@ -40,7 +40,7 @@ from npga.runtimes._launch import LaunchError, Summary, launch
 from npga.runtimes._party import Alone, Link, Outcome, Party
 from npga.runtimes._streams import keygen
 from npga.runtimes._timeline import launch_sections, plot_timeline, read_last, read_metrics
-from npga.runtimes._wire import Hello, Kind
+from npga.runtimes._wire import Hello, MessageKind
 
 __all__ = [
     "Alone",
@@ -49,11 +49,11 @@ __all__ = [
     "ExitCode",
     "Hello",
     "Job",
-    "Kind",
     "LaunchError",
     "Layout",
     "Link",
     "LinkError",
+    "MessageKind",
     "Outcome",
     "OwnPart",
     "Party",

@@ -22,7 +22,7 @@ from npga.runtimes._faults import BadMessage, LinkError, PeerLost
 from npga.runtimes._job import Job
 from npga.runtimes._sessions import Session
 from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Acceptor, Dialler, Identity, breaks, channel_options
-from npga.runtimes._wire import HEADER_SIZE, Hello, Kind, is_farewell, pack_bytes, run_number, unpack_hello
+from npga.runtimes._wire import HEADER_SIZE, Hello, MessageKind, is_farewell, pack_bytes, run_number, unpack_hello
 
 LOG = logging.getLogger("npga.runtimes")
 _HELLO_SECONDS = 10.0
@@ -115,11 +115,11 @@ class Neighbourhood:
 
     def _who_is_here(self, session: Session) -> bytes:
         size = -(-len(self._job.parties) // 8)
-        return pack_bytes(session.run, self._me, Kind.ARRIVED, self._here.to_bytes(size, "little"))
+        return pack_bytes(session.run, self._me, MessageKind.ARRIVED, self._here.to_bytes(size, "little"))
 
     def arrivals(self, session: Session, message: bytes) -> int | None:
         """Which parties a neighbour knows to be there; None if this is another message."""
-        expected = pack_bytes(session.run, session.party, Kind.ARRIVED, bytes(-(-len(self._job.parties) // 8)))
+        expected = pack_bytes(session.run, session.party, MessageKind.ARRIVED, bytes(-(-len(self._job.parties) // 8)))
         if len(message) != len(expected) or message[:HEADER_SIZE] != expected[:HEADER_SIZE]:
             return None
         return int.from_bytes(message[HEADER_SIZE:], "little") & self._everyone
@@ -179,7 +179,7 @@ class Neighbourhood:
         """A hello with the time and with how much has come; what now comes over an older connection does not count."""
         received = 0 if look else session.detach()
         hello = replace(self._hello, clock=time.time(), received=received)
-        return pack_bytes(0, self._me, Kind.HELLO, hello.text().encode())
+        return pack_bytes(0, self._me, MessageKind.HELLO, hello.text().encode())
 
     def _hear_hello(self, session: Session, message: bytes) -> Hello:
         self.bytes_received += len(message)

@@ -22,7 +22,7 @@ from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
 from npga.runtimes._job import Job, Layout
 from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
-from npga.runtimes._wire import Hello, Kind, in_range
+from npga.runtimes._wire import Hello, MessageKind, in_range
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
 from npga.tuning import AdaptiveAgent, AdaptiveState
@@ -61,7 +61,7 @@ class Link(Protocol):
         """
 
     def exchange(
-        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> Mapping[int, Array]:
         """Send the vectors of the own agents in round `number`; return those of all remote neighbours, by agent.
 
@@ -86,7 +86,7 @@ class Alone:
 
     def exchange(
         self,
-        kind: Kind,  # noqa: ARG002
+        kind: MessageKind,  # noqa: ARG002
         number: int,  # noqa: ARG002
         vectors: Mapping[int, Array],  # noqa: ARG002
         meanwhile: Callable[[], None] = nothing,
@@ -326,7 +326,9 @@ class Party:
         inboxes: Mapping[int, Mapping[int, Array]] = {}
         while outbox:
             number = next(iter(outbox.values()))[0]
-            inboxes = self._share(Kind.DATA, number, {i: vector for i, (_, vector) in outbox.items()}, self._compute)
+            inboxes = self._share(
+                MessageKind.DATA, number, {i: vector for i, (_, vector) in outbox.items()}, self._compute
+            )
             outbox = {}
             for i, run in runs.items():
                 try:
@@ -344,7 +346,7 @@ class Party:
         self.logbook.waiting -= time.perf_counter() - begun
 
     def _share(
-        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> dict[int, dict[int, Array]]:
         """One round: every own agent's vector to all its neighbours, in memory where they live here too."""
         NOTICE.heed()
@@ -359,8 +361,8 @@ class Party:
         self.logbook.waiting += waited
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
-        self.logbook.sent(kind is Kind.CONTROL, self._links, self._links * size)
-        if kind is Kind.DATA and (lost := self._lost(number)):
+        self.logbook.sent(kind is MessageKind.CONTROL, self._links, self._links * size)
+        if kind is MessageKind.DATA and (lost := self._lost(number)):
             return {
                 i: {j: known[j] for j in row if (min(i, j), max(i, j)) not in lost}
                 for i, row in self._neighbours.items()
@@ -373,7 +375,7 @@ class Party:
         return network.lost(number - 1) if isinstance(network, LossyNetwork) else ()
 
     def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
-        return self._share(Kind.CONTROL, number, vectors)
+        return self._share(MessageKind.CONTROL, number, vectors)
 
 
 def hello_of(job: Job, layout: Layout, me: int) -> Hello:

@@ -51,7 +51,7 @@ _LARGEST = {np.dtype(np.float64): 2.0**1009, np.dtype(np.float32): np.float32(2.
 # One message
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message is for."""
 
     HELLO = 0
@@ -70,7 +70,7 @@ class Due(NamedTuple):
 
     run: int
     sender: int
-    kind: Kind
+    kind: MessageKind
     round: int
     length: int
     dtype: np.dtype[Any]
@@ -122,7 +122,7 @@ def _refusal(frame: bytes | memoryview, due: Due, peer: str) -> LinkError:
         return BadMessage(peer, f"it begins with {magic!r}, protocol {protocol}; expected {_MAGIC!r}, {PROTOCOL}")
     if run != due.run:
         return BadMessage(peer, f"it belongs to run {run:016x}; expected {due.run:016x}: replayed, or another job")
-    if kind == Kind.BYE:
+    if kind == MessageKind.BYE:
         return _gone(frame, peer)
     if sender != due.sender:
         return BadMessage(peer, f"it says that agent {sender} sent it; expected agent {due.sender}")
@@ -143,21 +143,21 @@ def _gone(frame: bytes | memoryview, peer: str) -> PeerLost:
     return PeerLost(peer, farewell.sentence, farewell)
 
 
-def pack_bytes(run: int, sender: int, kind: Kind, payload: bytes) -> bytes:
+def pack_bytes(run: int, sender: int, kind: MessageKind, payload: bytes) -> bytes:
     """A message of something else than numbers: a hello, or a farewell."""
     return _HEADER.pack(_MAGIC, PROTOCOL, kind, _TEXT, run, sender, len(payload), 0) + payload
 
 
-def pack_word(run: int, sender: int, kind: Kind, exchange: int, hops: int) -> bytes:
+def pack_word(run: int, sender: int, kind: MessageKind, exchange: int, hops: int) -> bytes:
     """A word about waiting: in which exchange its sender waits, and over how many others the word has come to it."""
     return pack_bytes(run, sender, kind, _WORD.pack(exchange, min(hops, _MOST_HOPS)))
 
 
-def unpack_word(frame: bytes, run: int, sender: int) -> tuple[Kind, int, int] | None:
-    """Kind, exchange and hops of a word about waiting from this sender in this run; None if it is none."""
+def unpack_word(frame: bytes, run: int, sender: int) -> tuple[MessageKind, int, int] | None:
+    """MessageKind, exchange and hops of a word about waiting from this sender in this run; None if it is none."""
     if len(frame) != HEADER_SIZE + _WORD.size:
         return None
-    for kind in (Kind.WAITING, Kind.OUTAGE):
+    for kind in (MessageKind.WAITING, MessageKind.OUTAGE):
         if frame[:HEADER_SIZE] == pack_bytes(run, sender, kind, bytes(_WORD.size))[:HEADER_SIZE]:
             exchange, hops = _WORD.unpack_from(frame, HEADER_SIZE)
             return kind, exchange, hops
@@ -166,7 +166,7 @@ def unpack_word(frame: bytes, run: int, sender: int) -> tuple[Kind, int, int] | 
 
 def is_farewell(frame: bytes) -> bool:
     """Whether a message ends the conversation."""
-    return len(frame) >= HEADER_SIZE and frame[KIND_AT] == Kind.BYE
+    return len(frame) >= HEADER_SIZE and frame[KIND_AT] == MessageKind.BYE
 
 
 def unpack_hello(frame: bytes, peer: str) -> str:
@@ -178,9 +178,9 @@ def unpack_hello(frame: bytes, peer: str) -> str:
         raise BadMessage(peer, f"it begins with {magic!r}; expected {_MAGIC!r}: not an npga agent")
     if protocol != PROTOCOL:
         raise BadMessage(peer, f"it speaks protocol {protocol} and this one {PROTOCOL}; install the same release")
-    if kind == Kind.BYE:
+    if kind == MessageKind.BYE:
         raise _gone(frame, peer)
-    if kind != Kind.HELLO:
+    if kind != MessageKind.HELLO:
         raise BadMessage(peer, f"a message of kind {kind} arrived; expected a hello")
     return bytes(frame[HEADER_SIZE:]).decode("utf-8", "replace")
 

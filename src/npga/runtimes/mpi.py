@@ -24,7 +24,7 @@ from npga.extras import load
 from npga.runtimes._faults import FAREWELL_SIZE, NOTICE, ExitCode, Farewell, PeerLost, PeerSlow, farewell_of
 from npga.runtimes._job import Job, Layout
 from npga.runtimes._party import LOG, Party, nothing
-from npga.runtimes._wire import Due, Hello, Kind, PacketForm, round_bytes, run_number
+from npga.runtimes._wire import Due, Hello, MessageKind, PacketForm, round_bytes, run_number
 from npga.runtimes.inprocess import PartyOptions, run_process
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class MpiLink:
         self._aside: MPI.Intracomm | None = None
         self._said: list[MPI.Request] = []
         self._round = 0
-        self._collectives: dict[tuple[Kind, int, str], RepeatedCollective] = {}
+        self._collectives: dict[tuple[MessageKind, int, str], RepeatedCollective] = {}
         self.bytes_sent = self.bytes_received = 0
         self.waits_for: tuple[int, ...] = ()
         self.waited: dict[int, float] = {}  # a collective does not tell its neighbours apart
@@ -85,7 +85,7 @@ class MpiLink:
         return {rank: hellos[rank] for rank in ranks}
 
     def exchange(
-        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> Mapping[int, Array]:
         """One non-blocking neighbourhood collective; `meanwhile` runs between its start and its end.
 

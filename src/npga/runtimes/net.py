@@ -27,7 +27,7 @@ from npga.runtimes._wire import (
     KIND_AT,
     Due,
     Hello,
-    Kind,
+    MessageKind,
     PacketForm,
     frame_size,
     is_farewell,
@@ -45,7 +45,7 @@ _WINDOW = 32 * 1024
 _HELLO_BYTES = 64 * 1024
 _FAREWELL_SECONDS = 2.0
 _GRACE_SECONDS = 1.0
-_FIRST_WORD = int(Kind.WAITING)
+_FIRST_WORD = int(MessageKind.WAITING)
 _WORDS = bytes([_FIRST_WORD])
 
 
@@ -68,7 +68,7 @@ class GrpcLink:
         times = job.times
         self._near = Neighbourhood(job, me, identity, limit)
         self._sessions = self._near.sessions
-        self._forms: dict[tuple[Kind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
+        self._forms: dict[tuple[MessageKind, int, str], dict[int, tuple[PacketForm, PacketForm]]] = {}
         # Not before the transport has had the time to find out that the connection is dead.
         grace = max(_GRACE_SECONDS, 2 * LEAST_KEEPALIVE_SECONDS + 0.5 - times.patience)
         self._due: dict[int, None] = {}
@@ -105,7 +105,7 @@ class GrpcLink:
         return self._loop.run_until_complete(self._near.probe(hello))
 
     def exchange(
-        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> Mapping[int, Array]:
         """Write to every neighbour, run `meanwhile`, read from every neighbour."""
         return self._run(self._exchange(kind, number, vectors, meanwhile))
@@ -123,7 +123,7 @@ class GrpcLink:
             NOTICE.wake = None
 
     async def _exchange(
-        self, kind: Kind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
         self._round, self._exchanges = number, self._exchanges + 1
         one: Array = next(iter(vectors.values()))
@@ -235,11 +235,11 @@ class GrpcLink:
             return self._near.arrivals(session, message) is not None
         kind, exchange, hops = word
         if exchange == self._exchanges - 1:
-            self._clock.extend(session.party, kind is Kind.OUTAGE, hops)
+            self._clock.extend(session.party, kind is MessageKind.OUTAGE, hops)
         return True
 
     def _say_late(self, outage: bool, hops: int) -> None:
-        kind = Kind.OUTAGE if outage else Kind.WAITING
+        kind = MessageKind.OUTAGE if outage else MessageKind.WAITING
         for session in self._sessions.values():
             if not session.busy:  # else the neighbour sees a message come
                 word = pack_word(session.run, self._me, kind, self._exchanges, hops)
@@ -265,7 +265,7 @@ class GrpcLink:
         near.closing = error is not None
         left = [s for s in self._sessions.values() if s.run and s.failure is None and (error is None or s.live)]
         for session in left:
-            session.last_word = pack_bytes(session.run, self._me, Kind.BYE, last)
+            session.last_word = pack_bytes(session.run, self._me, MessageKind.BYE, last)
         # Whoever has finished stays until its neighbours have too: they may need its last message once more.
         seconds = _FAREWELL_SECONDS if error is not None else times.outage + times.patience + _GRACE_SECONDS
         with contextlib.suppress(TimeoutError):
