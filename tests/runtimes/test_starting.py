@@ -77,6 +77,26 @@ def _check(job, k):
     return process.returncode, said, error
 
 
+SLOW_START = """
+import time
+from npga.runtimes import _saved_state, net
+honest = _saved_state.PartyStates.agree
+def agree(*arguments):
+    time.sleep(8)
+    return honest(*arguments)
+_saved_state.PartyStates.agree = agree
+net.main()
+"""
+
+
+def test_the_first_message_may_take_as_long_as_coming_together(tmp_path):
+    """Else parties that start slowly give each other up, start again, and never meet."""
+    path, parts, _ = prepare(tmp_path, 4, patience=1.0)
+    out = tmp_path / "out"
+    slow = start("-c", SLOW_START, path, "--party", 0, "--out", out)
+    same_bits(tmp_path, [slow, *(start_party(path, k, out) for k in (1, 2, 3))], parts)
+
+
 def test_nobody_listens_once_all_have_come(tmp_path):
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**7, metrics_seconds=0.05)
     addresses = [line.split('"')[1] for line in path.read_text().splitlines() if line.startswith("address")]

@@ -262,6 +262,7 @@ class Stopwatch:
     ) -> None:
         self._loop, self.patience, self.grace, self._width = loop, times.patience, grace, width
         self._late, self._passed, self._party = late, passed, party
+        self._connect, self.limit = times.connect, times.patience
         self._allowed = times.patience + grace
         self._most = times.outage + 2 * self._allowed
         self._tick = min(times.patience / _LOOKS, _LONGEST_TICK)
@@ -274,8 +275,14 @@ class Stopwatch:
         self.expired = -1
         self.doubted: set[int] = set()
 
-    def start(self) -> None:
-        """The running task begins to wait."""
+    def start(self, exchange: int) -> None:
+        """The running task begins to wait in an exchange.
+
+        The first may take as long as coming together: some hear that all have come before others do, and one of those
+        may just be starting again. Who is d links away from it can be in exchange d, and no further.
+        """
+        self.limit = max(self.patience, self._connect) if exchange <= self._width else self.patience
+        self._allowed = self.limit + self.grace
         self._task, self._hops, self._told, self._outage = asyncio.current_task(), -1, -1, False
         self._begun = self._from = self._loop.time()
         self._until = self._from + self._allowed

@@ -167,7 +167,7 @@ class GrpcLink:
         """The messages of all neighbours: waited for together, looked at one after the other."""
         found: dict[int, Array] = {}
         clock = self._clock
-        clock.start()
+        clock.start(self._exchanges)
         try:
             await self._something_from_all()
             for party, (_, theirs) in forms.items():
@@ -191,7 +191,7 @@ class GrpcLink:
         return found
 
     def _slow(self, clock: Stopwatch, number: int) -> PeerSlow:
-        peer, reason = self._sessions[clock.expired].peer, f"nothing arrived within {clock.patience:g} s"
+        peer, reason = self._sessions[clock.expired].peer, f"nothing arrived within {clock.limit:g} s"
         if clock.expired in clock.doubted:
             words = "passes on words about waiting that have gone further than the network is wide"
             return PeerSlow("somebody", f"{reason} from {peer}, which {words}: it, or one beyond it, makes them up")
