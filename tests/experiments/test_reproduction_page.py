@@ -29,7 +29,7 @@ def test_every_figure_has_its_data_beside_it(text):
 
 @pytest.mark.parametrize("name", ["ridge", "elastic-net"])
 def test_what_the_recommendations_say(name):
-    """README.md and docs/choose.md: NIDS for rounds, then DLM and P2D2; NPGA-I and NPGA-II for iterations, with free steps."""
+    """README.md and docs/choose.md: NIDS for rounds, then DLM and P2D2; NPGA-I and -II for iterations; free steps."""
     found = reproduction.chosen(name, "free")
     rounds = {version: np.median(reproduction.ratios(found, version, "rounds")) for version in found}
     iterations = {version: np.median(reproduction.ratios(found, version, "iterations")) for version in found}
