@@ -83,7 +83,7 @@ class Subproblems:
             at = self._slices[i]
             found[at], count = own.solve(linear[i], None if target is None else target[i], x[at])
             if count > _NEWTON_STEPS:
-                raise self._unsolved(i, np.nan)
+                raise self._unsolved(i, f"{_NEWTON_STEPS} steps of Newton's method")
             inner = max(inner, count)
         return found, inner
 
@@ -119,12 +119,12 @@ class Subproblems:
             if not np.isfinite(size.sum()):
                 return new, inner
         worst = int(np.argmax(size / np.maximum(scale, 1e-300)))
-        raise self._unsolved(self._left[worst], size[worst] / max(scale[worst], 1e-300))
+        stands = size[worst] / max(scale[worst], 1e-300)
+        raise self._unsolved(self._left[worst], f"{self._max_inner} inner iterations (it stands at {stands:.1e})")
 
-    def _unsolved(self, i: int, stands: float) -> NpgaError:
+    def _unsolved(self, i: int, spent: str) -> NpgaError:
         return NpgaError(
-            f"the own problem of {self.problem.title(i)} was not solved to {self._tol:.0e} within {self._max_inner} "
-            f"inner iterations (it stands at {stands:.1e}); "
+            f"the own problem of {self.problem.title(i)} was not solved to {self._tol:.0e} within {spent}; "
             "give its f more curvature, or use a method without inner problems: npga.methods()"
         )
 
