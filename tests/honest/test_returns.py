@@ -128,6 +128,29 @@ def test_ctrl_c_returns_what_there_is(options):
     assert out.split() == ["interrupted", "True"]
 
 
+def test_ctrl_c_returns_what_there_is_while_trials_and_the_run_are_prepared(monkeypatch):
+    instance, start, calls = CASES["lp-wide-er10"].build(), npga.Problem.start, []
+
+    def pressed(self, *where):
+        calls.append(None)
+        if len(calls) == press:
+            raise KeyboardInterrupt
+        return start(self, *where)
+
+    def solved():
+        calls.clear()
+        return npga.solve(instance.problem, instance.network, "extra", max_iters=2000)
+
+    monkeypatch.setattr(npga.Problem, "start", pressed)
+    press = None
+    assert solved().status is not npga.Status.INTERRUPTED
+    last = len(calls)  # the first call checks the arguments, the second makes the first trial, the last one the run
+    for press in (3, 20, last - 1, last):
+        result = solved()
+        assert result.status is npga.Status.INTERRUPTED
+        assert np.isfinite(result.x).all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["lp-small-er10", "lp-equal-er10"])
 def test_a_trial_that_diverges_never_crashes_the_call(name, seed):

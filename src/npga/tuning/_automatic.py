@@ -299,10 +299,12 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
     version, steps = winner.version, winner.steps
     for attempt in range(_RETREATS + 1):
         left = limits.left(search.iterations, search.rounds, time.perf_counter() - begun)
-        if budget.interrupted:
+        try:
+            if budget.interrupted:
+                raise KeyboardInterrupt
+            result = solve_with(problem, network, version, steps, limits=left, **others)
+        except KeyboardInterrupt:  # in the search, or while the run was prepared, whose loop returns by itself
             result = _stopped(problem, network, winner)
-            break
-        result = solve_with(problem, network, version, steps, limits=left, **others)
         if result.status is not Status.DIVERGED or attempt == _RETREATS:
             break
         search = replace(search, iterations=search.iterations + result.iterations, rounds=search.rounds + result.rounds)
@@ -317,7 +319,7 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
 
 
 def _stopped(problem: Problem, network: Network, trial: TrialRun) -> Result:
-    """What there is when Ctrl-C ends a search: the best trial's iterates."""
+    """What there is when Ctrl-C comes before the run: the best trial's iterates."""
     x, lam = trial.state.x, trial.state.lam
     result = solve_with(problem, network, trial.version, trial.steps, x0=x, lam0=lam, max_iters=0)
     return replace(result, status=Status.INTERRUPTED, message=Status.INTERRUPTED.message)

@@ -80,10 +80,10 @@ def best_trial(
     """All trials, and the best one: successive halving over the space of steps, then twice around the winner."""
     space = StepSpace(problem, network, version, gamma_max)
     rng, trials = np.random.default_rng(seed), Trials()
-    points = [space.middle, *space.sample(samples, rng)]
-    runners = [TrialRun(problem, network, space, u) for u in points]
+    runners = [TrialRun(problem, network, space, space.middle)]
     winner: TrialRun | None = None
     try:
+        runners += [TrialRun(problem, network, space, u) for u in space.sample(samples, rng)]
         winner = halve(runners, _FIRST, trials, budget, "sample")[0]
         for spread in (0.5, 0.2):
             if budget.spent:
