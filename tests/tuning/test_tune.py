@@ -291,3 +291,17 @@ def test_the_best_degree_is_looked_for_until_two_in_a_row_are_no_better():
     assert asked == [2, 3, 5, 8, 13]
     assert best_degree(price, 3.0) == 1
     assert best_degree(price, 9.0, most=4) == 2
+
+
+def test_a_reference_that_is_not_exact_does_not_spoil_the_runs():
+    """An outside solver's answer, right to ten digits: no run can be measured against it to eleven."""
+    problem, where = elastic_net(), network()
+    exact = npga.reference(problem)
+    x = exact.x + 1e-10 * np.random.default_rng(0).standard_normal(exact.x.shape)
+    rough = npga.solver.Reference(x, exact.lam, problem.kkt(x, exact.lam).kkt, exact.objective, (0, 0))
+    assert rough.kkt > 1e-10
+    solved_again = tune(problem, where, "npga-i", reference=rough)
+    assert solved_again.measured == tune(problem, where, "npga-i", reference=exact).measured
+    as_it_is = tune_spectral(problem, where, npga.version("npga-i"), solution=rough, budget=Budget(None, None))
+    assert 0.2 * solved_again.measured < as_it_is.measured < solved_again.measured  # to fewer digits, and said so
+    assert f"a run reached {1e4 * rough.kkt:g} in" in as_it_is.message

@@ -45,6 +45,8 @@ _GAIN, _TURNS = 0.01, 4
 # Part of the time after which the radius must be good enough; the rest is for runs.
 _DESCENTS = 0.4
 ACCURACY = 1e-8
+# The residual of a solution that runs may be measured against; to how many times a larger one they are measured.
+EXACT, _ROUGH = 1e-11, 1e4
 _CHECKED, _CONFIRMED = 5, 200_000
 # Part of the time that is allowed on top to confirm what was found in it; how far a start is that tests stability.
 GRACE, _AFAR = 0.1, 10.0
@@ -115,6 +117,8 @@ class SpectralSearch:
     ) -> None:
         self.problem, self.network, self.version = problem, network, version
         self.solution, self.space, self.budget = solution, space, budget
+        # What a run can be measured to: not to the last digits of a solution that is not exact.
+        self.accuracy = ACCURACY if solution.kkt <= EXACT else max(ACCURACY, _ROUGH * solution.kkt)
         self.linearisation = Linearisation(problem, solution.x, solution.lam)
         # The curvature of g and h at a solution does not depend on the steps: one linearised problem serves sketches.
         k = problem.curvature or 1.0
@@ -166,7 +170,7 @@ class SpectralSearch:
             raise OutOfTimeError
         version, steps = self.space.decode(point)
         check = self.budget.check
-        found = measure(self.problem, self.network, version, steps, self.solution.x, ACCURACY, limit, check=check)
+        found = measure(self.problem, self.network, version, steps, self.solution.x, self.accuracy, limit, check=check)
         self.trials.append(Trial("run", version, steps, iterations=found.score, work=found.work))
         self.budget.spend(found.work)
         self.budget.tell("run", len(self.trials), found.iterations)
@@ -194,7 +198,9 @@ class SpectralSearch:
         glance = limit // 8
         first = sorted(((self.run(point, glance), point) for point in places), key=lambda pair: pair[0])
         begin = spread([point for _, point in first], np.ptp(space.bounds, axis=1), _FINALISTS, _APART)
-        polished = [descend(length, point, _SIZES[0], _POLISH, rng) for point in begin]
+        # Turned alike for every seed, so that luck in these first simplices is shared.
+        turns = map(np.random.default_rng, range(len(begin)))
+        polished = [descend(length, point, _SIZES[0], _POLISH, turn) for point, turn in zip(begin, turns, strict=True)]
         best, *others = sorted(polished, key=lambda pair: pair[0])
         # They lie in one narrow valley more often than not, which their differences point along.
         along = descend(length, best[1], _SIZES[1], _POLISH, rng, [best[1] - point for _, point in others])
@@ -278,7 +284,9 @@ def confirm(job: SpectralSearch, trial: Trial) -> tuple[Rate, Measured]:
     """Compute a radius again with another start vector, and run; both are added to the table."""
     check = job.rate(trial.version, trial.steps, seed=1)
     star, check_time = job.solution.x, job.budget.check
-    run = measure(job.problem, job.network, trial.version, trial.steps, star, ACCURACY, _CONFIRMED, check=check_time)
+    run = measure(
+        job.problem, job.network, trial.version, trial.steps, star, job.accuracy, _CONFIRMED, check=check_time
+    )
     work = check.iterations + run.work
     job.trials.append(Trial("confirm", trial.version, trial.steps, check.radius, run.iterations, work))
     return check, run
@@ -295,7 +303,7 @@ def _arrives_from_afar(job: SpectralSearch, trial: Trial, measured: float) -> bo
     begun = (far[0], np.tile(far[1], (problem.n, 1)))
     limit = int(min(10 * measured + 500, _CONFIRMED))
     found = measure(
-        problem, job.network, trial.version, trial.steps, solution.x, ACCURACY, limit, begun, job.budget.check
+        problem, job.network, trial.version, trial.steps, solution.x, job.accuracy, limit, begun, job.budget.check
     )
     return math.isfinite(found.iterations)
 
@@ -312,7 +320,7 @@ def _message(job: SpectralSearch, trial: Trial, check: Rate, measured: float) ->
     how = "exact" if job.linearisation.exact else "linearised at the solution"
     sure = "" if check.converged else ", an estimate that had not settled"
     return (
-        f"Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {ACCURACY:g} in {measured:.0f} "
+        f"Spectral radius {check.radius:.6g} ({how}{sure}); a run reached {job.accuracy:g} in {measured:.0f} "
         f"iterations.{near}"
     )
 

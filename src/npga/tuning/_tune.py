@@ -25,7 +25,7 @@ from npga.theory import certify
 from npga.tuning._certified_steps import tune_certified
 from npga.tuning._radius import Linearisation, Rate, rate
 from npga.tuning._search import Budget, search_steps
-from npga.tuning._spectral import tune_spectral
+from npga.tuning._spectral import EXACT, tune_spectral
 from npga.tuning._tuning_results import Ranking, Trial, Trials, Tuning
 
 Array = NDArray[Any]
@@ -120,7 +120,8 @@ def tune(
         Iterations of trials for each version, those of power methods included; unlike time they give the same steps
         everywhere. What is under way when they are spent is finished.
     reference
-        A solution from `npga.reference`, so that it is not computed again.
+        A solution from `npga.reference`, so that it is not computed again. One that is not exact (a residual above
+        1e-11) is computed again all the same, and the better one taken.
     within_theorems
         Keep gamma <= 1, as every theorem asks, and NIDS's c <= 1/2, as the paper does. (gamma and c are free by
         default, which is often faster; the message says that the steps lie outside the theorems.)
@@ -136,8 +137,8 @@ def tune(
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
     problem.expect(network)
     begun, words = [time.perf_counter()], ""
-    if method == "spectral" and reference is None and not certified:
-        reference = _solution(problem, max_seconds, progress)
+    if method == "spectral" and not certified and (reference is None or reference.kkt > EXACT):
+        reference = _solution(problem, max_seconds, progress, reference)
         if not reference.kkt <= _SOLVED:
             method, words = "search", f" There is no centralised solution to tune at. {reference.message}"
 
@@ -177,10 +178,12 @@ def tune(
     return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), unit)
 
 
-def _solution(problem: Problem, max_seconds: float | None, progress: bool) -> Reference:
-    """Where to linearise, as far as it was found in its part of the time."""
+def _solution(problem: Problem, max_seconds: float | None, progress: bool, known: Reference | None) -> Reference:
+    """Where to linearise, as far as it was found in its part of the time; what is known, if that is no better."""
     limit = None if max_seconds is None else _REFERENCE * max_seconds
     found = solve_centrally(problem, max_seconds=limit, progress=progress)
+    if known is not None and known.kkt <= found.kkt:
+        return known
     if not found.kkt <= _SOLVED and found.status not in (Status.MAX_SECONDS, Status.MAX_ITERS):
         raise InputError(f"there is no solution at which to tune: {found.message}")
     return found
