@@ -9,7 +9,10 @@ of several agents can be laid end to end as one function of the same class.
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -309,19 +312,38 @@ class Function(ABC):
         return self
 
 
-class Elementwise(Function):
+class Parametric(Function):
+    """Base of the functions that the parameters of their constructor define, numbers, vectors and matrices."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+    """Names of the parameters: those of the constructor, in its order."""
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):
+            cls.names = tuple(inspect.signature(cls).parameters)
+
+    def astype(self, dtype: npt.DTypeLike) -> Self:
+        """Copy whose array parameters have type `dtype`."""
+        return type(self)(*(cast(getattr(self, name), dtype) for name in self.names))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={show(getattr(self, name))}' for name in self.names)})"
+
+
+class Elementwise(Parametric):
     """Base of the functions that act on each coordinate by itself.
 
     ``type(f)(*f.parameters)`` builds f again, and `kind` names its closed form for code generators.
     """
 
-    names: ClassVar[tuple[str, ...]] = ()
-    """Names of the parameters, in the order of the constructor."""
-
     # The parameters that w multiplies in w f, and those to which c is added in f(. - c) (None: no closed
     # form).
     _scaled: ClassVar[tuple[str, ...]] = ()
     _shifted: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = vars(cls).get("kind", re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower())
 
     def _store(self, **parameters: Parameter) -> None:
         lengths = {name: p.size for name, p in parameters.items() if not isinstance(p, float)}
@@ -348,28 +370,22 @@ class Elementwise(Function):
         """True: a sum over coordinates."""
         return True
 
-    def astype(self, dtype: npt.DTypeLike) -> Self:
-        """Copy whose vector parameters have type `dtype`."""
-        return self._rebuild(*(cast(p, dtype) for p in self.parameters))
-
     def scale(self, weight: float) -> Function:
         """Multiple, ``weight * f``, of the same class."""
         if not 0.0 < weight < np.inf:
             return super().scale(weight)
-        return self._rebuild(*(p * weight if n in self._scaled else p for n, p in self._items()))
+        return self._with(self._scaled, lambda p: p * weight)
 
     def shift(self, center: npt.ArrayLike) -> Function:
         """Translate, x -> f(x - center), of the same class where that has a parameter for it."""
         if self._shifted is None:
             return super().shift(center)
         moved = parameter(type(self).__name__, "center of the shift", center)
-        return self._rebuild(*(p + moved if n in self._shifted else p for n, p in self._items()))
+        return self._with(self._shifted, lambda p: p + moved)
 
-    def _items(self) -> zip[tuple[str, Parameter]]:
-        return zip(self.names, self.parameters, strict=True)
-
-    def _rebuild(self, *parameters: Any) -> Self:
-        return type(self)(*parameters)
+    def _with(self, names: tuple[str, ...], change: Callable[[Parameter], Parameter]) -> Self:
+        """The function with some of its parameters changed."""
+        return type(self)(*(change(p) if n in names else p for n, p in zip(self.names, self.parameters, strict=True)))
 
     def _terms(self, x: Array) -> Array:
         """Value of phi at every coordinate."""
@@ -377,6 +393,3 @@ class Elementwise(Function):
 
     def _value(self, x: Array) -> Value:
         return self._terms(x).sum(axis=-1)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{n}={show(p)}' for n, p in self._items())})"

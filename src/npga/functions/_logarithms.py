@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, wrightomega, xlogy
 
-from npga.functions._base import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import Array, Parameter, Step, positive, signs
+from npga.functions._parameters import Array, Step
+from npga.functions._piecewise import Labelled, Weighted
 
 # Newton needs about 20 steps in the worst case met here; what is left after 60 is bisected.
 NEWTON_STEPS = 60
 
 
-class Logistic(Elementwise):
+class Logistic(Labelled):
     """Logistic loss, f(z) = sum_j w_j ln(1 + exp(-y_j z_j)).
 
     Parameters
@@ -31,16 +30,6 @@ class Logistic(Elementwise):
     weight
         Positive number, or one per label.
     """
-
-    kind = "logistic"
-    names = ("labels", "weight")
-    _scaled = ("weight",)
-
-    labels: Parameter
-    weight: Parameter
-
-    def __init__(self, labels: npt.ArrayLike, weight: npt.ArrayLike = 1.0) -> None:
-        self._store(labels=signs("Logistic", "labels", labels), weight=positive("Logistic", "weight", weight))
 
     @property
     def L(self) -> float:
@@ -88,20 +77,11 @@ class Logistic(Elementwise):
 def increasing_root(
     residual: Callable[[Array], tuple[Array, Array, Array]], lower: Array, upper: Array, start: Array
 ) -> Array:
-    """Solve F(v) = 0 in every coordinate by Newton's method kept inside a shrinking bracket.
+    """Solve F(v) = 0 in every coordinate by Newton's method kept inside a shrinking bracket, F(lower) <= 0 <= F(upper).
 
-    A coordinate is finished when |F| is at most the rounding error of its own evaluation, or when the next
-    step would not change v. Bisection takes over where Newton leaves the bracket or is slow; it ends
-    because a bracket between two neighbouring floats has no midpoint.
-
-    Parameters
-    ----------
-    residual
-        v -> (F(v), F'(v), rounding error of F(v)), with F' > 0.
-    lower, upper
-        Bracket: F(lower) <= 0 <= F(upper).
-    start
-        First guess inside the bracket.
+    `residual` is v -> (F(v), F'(v), rounding error of F(v)), with F' > 0. A coordinate is finished when |F| is at most
+    the rounding error of its own evaluation, or when the next step would not change v. Bisection takes over where
+    Newton leaves the bracket or is slow; it ends because a bracket between two neighbouring floats has no midpoint.
     """
     v, eps, step = start, np.finfo(start.dtype).eps, 0
     while True:
@@ -118,7 +98,7 @@ def increasing_root(
         v, step = np.where(finished, v, following), step + 1
 
 
-class NegLog(Elementwise):
+class NegLog(Weighted):
     """Logarithmic barrier, f(x) = -sum_j w_j ln x_j on x > 0: proportional fairness in network utility.
 
     The conjugate is f*(y) = -sum_j w_j (1 + ln(-y_j/w_j)) on y < 0.
@@ -128,15 +108,6 @@ class NegLog(Elementwise):
     weight
         Positive number, or one per coordinate.
     """
-
-    kind = "neg_log"
-    names = ("weight",)
-    _scaled = ("weight",)
-
-    weight: Parameter
-
-    def __init__(self, weight: npt.ArrayLike = 1.0) -> None:
-        self._store(weight=positive("NegLog", "weight", weight))
 
     def _terms(self, x: Array) -> Array:
         inside = x > 0.0
@@ -166,7 +137,7 @@ def _positive_root(x: Array, s: Step) -> Array:
     return np.asarray(np.where(x >= 0.0, 0.5 * far, 2.0 * s / far), dtype=x.dtype)
 
 
-class Entropy(Elementwise):
+class Entropy(Weighted):
     """Negative entropy, f(x) = sum_j w_j x_j ln x_j on x >= 0, with 0 ln 0 = 0.
 
     The conjugate is f*(y) = sum_j w_j exp(y_j/w_j - 1).
@@ -176,15 +147,6 @@ class Entropy(Elementwise):
     weight
         Positive number, or one per coordinate.
     """
-
-    kind = "entropy"
-    names = ("weight",)
-    _scaled = ("weight",)
-
-    weight: Parameter
-
-    def __init__(self, weight: npt.ArrayLike = 1.0) -> None:
-        self._store(weight=positive("Entropy", "weight", weight))
 
     def _terms(self, x: Array) -> Array:
         inside = x >= 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npga.errors import FunctionError
-from npga.functions._base import Function, Value
+from npga.functions._base import Function, Parametric, Value
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Array, Parameter, Step, cast, freeze, positive, scalar, show
 
@@ -40,7 +40,7 @@ def shrink_jacobian(x: Array, s: float) -> Array:
     return np.asarray((1.0 - ratio) * np.eye(x.size, dtype=x.dtype) + ratio * np.outer(normal, normal))
 
 
-class L2(Function):
+class L2(Parametric):
     """Euclidean norm, not squared, f(x) = w |x|.
 
     Parameters
@@ -69,13 +69,6 @@ class L2(Function):
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         """One form: NORM."""
         return (KernelForm(Kind.NORM, size, a=self.weight),)
-
-    def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
-        """Return the function itself: a number has no array type."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"L2(weight={show(self.weight)})"
 
 
 class GroupL2(Function):
@@ -107,13 +100,7 @@ class GroupL2(Function):
         labels[order] = np.repeat(np.arange(len(members)), sizes)
         # Coordinates sorted by group, and where each group starts: what reduceat needs.
         starts = np.cumsum([0, *sizes[:-1]])
-        self._set(
-            weight=checked,
-            groups=members,
-            _labels=freeze(labels),
-            _order=freeze(order),
-            _starts=freeze(starts),
-        )
+        self._set(weight=checked, groups=members, _labels=freeze(labels), _order=freeze(order), _starts=freeze(starts))
 
     _labels: Array
     _order: Array

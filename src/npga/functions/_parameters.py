@@ -110,25 +110,13 @@ def matrix(owner: str, name: str, value: Any) -> Matrix:
         sparse = sp.csr_array(value, copy=True)
         sparse.sum_duplicates()
         sparse = sparse.astype(np.float32 if sparse.dtype == np.float32 else np.float64)
-        require(
-            owner,
-            f"{name}.data",
-            sparse.data,
-            np.isfinite(sparse.data),
-            "finite numbers; remove NaN and infinities",
-        )
-        freeze(sparse.data)
         checked: Matrix = sparse
+        stored, where = sparse.data, f"{name}.data"
     else:
-        checked = real(owner, name, value)
-        require(
-            owner,
-            name,
-            checked,
-            np.isfinite(checked),
-            "finite numbers; remove NaN and infinities from the data",
-        )
-        freeze(checked)
+        checked = stored = real(owner, name, value)
+        where = name
+    require(owner, where, stored, np.isfinite(stored), "finite numbers; remove NaN and infinities from the data")
+    freeze(stored)
     if checked.ndim != 2 or 0 in checked.shape:
         raise FunctionError(
             f"{owner}: {name} has shape {checked.shape}; expected a matrix with rows and columns; "

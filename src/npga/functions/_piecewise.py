@@ -13,16 +13,31 @@ import numpy.typing as npt
 
 from npga.functions._base import Elementwise
 from npga.functions._kernel_form import KernelForm, Kind
-from npga.functions._parameters import (
-    Array,
-    Parameter,
-    Step,
-    nonnegative,
-    parameter,
-    positive,
-    require,
-    signs,
-)
+from npga.functions._parameters import Array, Parameter, Step, nonnegative, parameter, positive, require, signs
+
+
+class Weighted(Elementwise):
+    """An elementwise function with a weight and nothing else."""
+
+    _scaled = ("weight",)
+
+    weight: Parameter
+
+    def __init__(self, weight: npt.ArrayLike = 1.0) -> None:
+        self._store(weight=positive(type(self).__name__, "weight", weight))
+
+
+class Labelled(Elementwise):
+    """A loss of class labels, with weights."""
+
+    _scaled = ("weight",)
+
+    labels: Parameter
+    weight: Parameter
+
+    def __init__(self, labels: npt.ArrayLike, weight: npt.ArrayLike = 1.0) -> None:
+        owner = type(self).__name__
+        self._store(labels=signs(owner, "labels", labels), weight=positive(owner, "weight", weight))
 
 
 class _Kinked(Elementwise):
@@ -52,7 +67,7 @@ class _Kinked(Elementwise):
         return (KernelForm(Kind.KINKED, size, a=self._left, b=self._right, c=self._kink),)
 
 
-class L1(_Kinked):
+class L1(_Kinked, Weighted):
     """Weighted absolute values, f(x) = sum_j w_j |x_j|.
 
     Parameters
@@ -61,18 +76,12 @@ class L1(_Kinked):
         Positive number, or one per coordinate.
     """
 
-    kind = "l1"
-    names = ("weight",)
-    _scaled = ("weight",)
-
-    weight: Parameter
-
     def __init__(self, weight: npt.ArrayLike = 1.0) -> None:
-        self._store(weight=positive("L1", "weight", weight))
+        super().__init__(weight)
         self._set(_left=-self.weight, _right=self.weight, _kink=0.0)
 
 
-class Hinge(_Kinked):
+class Hinge(_Kinked, Labelled):
     """Hinge loss of support vector machines, f(z) = sum_j w_j max(0, 1 - y_j z_j).
 
     Parameters
@@ -83,15 +92,8 @@ class Hinge(_Kinked):
         Positive number, or one per label.
     """
 
-    kind = "hinge"
-    names = ("labels", "weight")
-    _scaled = ("weight",)
-
-    labels: Parameter
-    weight: Parameter
-
     def __init__(self, labels: npt.ArrayLike, weight: npt.ArrayLike = 1.0) -> None:
-        self._store(labels=signs("Hinge", "labels", labels), weight=positive("Hinge", "weight", weight))
+        super().__init__(labels, weight)
         # The kink is at z = 1/y = y; the slope is -w y on the side of the wrong class and 0 on the other.
         half = 0.5 * self.weight
         self._set(_left=-half * (self.labels + 1.0), _right=-half * (self.labels - 1.0), _kink=self.labels)
@@ -110,8 +112,6 @@ class Quantile(_Kinked):
         Positive number, or one per observation.
     """
 
-    kind = "quantile"
-    names = ("target", "tau", "weight")
     _scaled = ("weight",)
     _shifted = ("target",)
 
@@ -141,8 +141,6 @@ class ElasticNet(Elementwise):
         Weights of the two terms: numbers that are not negative, or one per coordinate.
     """
 
-    kind = "elastic_net"
-    names = ("l1", "l2")
     _scaled = ("l1", "l2")
 
     l1: Parameter
@@ -166,15 +164,7 @@ class ElasticNet(Elementwise):
         """Whether l1 is zero."""
         return not np.any(self.l1)
 
-    @property
-    def has_hess(self) -> bool:
-        """Whether l1 is zero."""
-        return self.has_grad
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether l1 is zero."""
-        return self.has_grad
+    has_hess = is_quadratic = has_grad
 
     @property
     def is_zero(self) -> bool:
@@ -223,8 +213,6 @@ class Huber(Elementwise):
         Minimiser c: a number or a vector.
     """
 
-    kind = "huber"
-    names = ("delta", "weight", "center")
     _scaled = ("weight",)
     _shifted = ("center",)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from npga.errors import FunctionError
-from npga.functions._base import Function, Value
+from npga.functions._base import Parametric, Value
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import (
     Array,
@@ -19,18 +19,16 @@ from npga.functions._parameters import (
     SparseResolvent,
     Step,
     apply,
-    cast,
     dense,
     extreme_eigenvalues,
     matrix,
     parameter,
     positive,
     scalar,
-    show,
 )
 
 
-class Quadratic(Function):
+class Quadratic(Parametric):
     """Convex quadratic, f(x) = x.Qx/2 + q.x.
 
     The prox solves (I + t Q) u = x - t q: through the eigenvectors of a dense Q, computed once, and through
@@ -127,15 +125,8 @@ class Quadratic(Function):
         """One form: QUADRATIC."""
         return (KernelForm(Kind.QUADRATIC, size, a=1.0, matrix=self.Q, vector=self.q),)
 
-    def astype(self, dtype: npt.DTypeLike) -> Function:
-        """Copy whose Q and q have type `dtype`."""
-        return Quadratic(cast(self.Q, dtype), cast(self.q, dtype))
 
-    def __repr__(self) -> str:
-        return f"Quadratic(Q={show(self.Q)}, q={show(self.q)})"
-
-
-class LeastSquares(Function):
+class LeastSquares(Parametric):
     """Least squares, f(x) = (w/2) |M x - b|^2.
 
     Parameters
@@ -242,10 +233,3 @@ class LeastSquares(Function):
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         """One form: LEAST_SQUARES."""
         return (KernelForm(Kind.LEAST_SQUARES, size, a=self.weight, matrix=self.M, vector=self.b),)
-
-    def astype(self, dtype: npt.DTypeLike) -> Function:
-        """Copy whose M and b have type `dtype`."""
-        return LeastSquares(cast(self.M, dtype), cast(self.b, dtype), self.weight)
-
-    def __repr__(self) -> str:
-        return f"LeastSquares(M={show(self.M)}, b={show(self.b)}, weight={show(self.weight)})"

@@ -11,24 +11,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from npga.functions._base import Elementwise, Function, Value
+from npga.functions._base import Elementwise, Parametric, Value
 from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._norms import norm, quotient
-from npga.functions._parameters import (
-    Array,
-    Parameter,
-    Step,
-    cast,
-    nonnegative,
-    parameter,
-    positive,
-    require,
-    scalar,
-    show,
-)
+from npga.functions._parameters import Array, Parameter, Step, nonnegative, parameter, positive, require, scalar
 
 
-class Indicator(Function):
+class Indicator(Parametric):
     """Base of the indicators of closed convex sets: 0 on the set, infinity off it.
 
     A point belongs to the set when each inequality ``left <= bound`` that defines it holds up to
@@ -96,8 +85,6 @@ class Box(_Interval):
         Bounds: numbers or vectors; lo may be -inf and hi may be +inf.
     """
 
-    kind = "box"
-    names = ("lo", "hi")
     _shifted = ("lo", "hi")
 
     lo: Parameter
@@ -119,14 +106,23 @@ class Box(_Interval):
 class NonNegative(_Interval):
     """Indicator of the orthant x >= 0."""
 
-    kind = "non_negative"
-
     @property
     def _bounds(self) -> tuple[Parameter, Parameter]:
         return 0.0, np.inf
 
 
-class Equality(_Interval):
+class _OneBound(_Interval):
+    """An interval that one vector or number b defines."""
+
+    _shifted = ("b",)
+
+    b: Parameter
+
+    def __init__(self, b: npt.ArrayLike) -> None:
+        self._store(b=parameter(type(self).__name__, "b", b))
+
+
+class Equality(_OneBound):
     """Indicator of the point b: the coupling constraint z = b.
 
     Parameters
@@ -135,21 +131,12 @@ class Equality(_Interval):
         The point: a vector, or one number for all coordinates.
     """
 
-    kind = "equality"
-    names = ("b",)
-    _shifted = ("b",)
-
-    b: Parameter
-
-    def __init__(self, b: npt.ArrayLike) -> None:
-        self._store(b=parameter("Equality", "b", b))
-
     @property
     def _bounds(self) -> tuple[Parameter, Parameter]:
         return self.b, self.b
 
 
-class LessEqual(_Interval):
+class LessEqual(_OneBound):
     """Indicator of the orthant z <= b: the coupling constraint of a shared budget.
 
     Parameters
@@ -158,21 +145,12 @@ class LessEqual(_Interval):
         Upper bound: a vector, or one number for all coordinates.
     """
 
-    kind = "less_equal"
-    names = ("b",)
-    _shifted = ("b",)
-
-    b: Parameter
-
-    def __init__(self, b: npt.ArrayLike) -> None:
-        self._store(b=parameter("LessEqual", "b", b))
-
     @property
     def _bounds(self) -> tuple[Parameter, Parameter]:
         return -np.inf, self.b
 
 
-class GreaterEqual(_Interval):
+class GreaterEqual(_OneBound):
     """Indicator of the orthant z >= b: the coupling constraint of a demand that must be met.
 
     Parameters
@@ -180,15 +158,6 @@ class GreaterEqual(_Interval):
     b
         Lower bound: a vector, or one number for all coordinates.
     """
-
-    kind = "greater_equal"
-    names = ("b",)
-    _shifted = ("b",)
-
-    b: Parameter
-
-    def __init__(self, b: npt.ArrayLike) -> None:
-        self._store(b=parameter("GreaterEqual", "b", b))
 
     @property
     def _bounds(self) -> tuple[Parameter, Parameter]:
@@ -255,13 +224,6 @@ class Ball(Indicator):
         """One form: BALL."""
         return (KernelForm(Kind.BALL, size, a=self.radius, c=self.center),)
 
-    def astype(self, dtype: npt.DTypeLike) -> Function:
-        """Copy whose center has type `dtype`."""
-        return Ball(cast(self.center, dtype), self.radius)
-
-    def __repr__(self) -> str:
-        return f"Ball(center={show(self.center)}, radius={show(self.radius)})"
-
 
 class Simplex(Indicator):
     """Indicator of the simplex x >= 0, sum_j x_j = total.
@@ -308,10 +270,3 @@ class Simplex(Indicator):
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         """One form: SIMPLEX."""
         return (KernelForm(Kind.SIMPLEX, size, a=self.total),)
-
-    def astype(self, dtype: npt.DTypeLike) -> Function:  # noqa: ARG002
-        """Return the function itself: a number has no array type."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"Simplex(total={show(self.total)})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,7 +18,6 @@ class Zero(Elementwise):
     The conjugate is the indicator of the origin.
     """
 
-    kind = "zero"
     _shifted = ()
 
     L = 0.0
@@ -57,8 +58,6 @@ class Linear(Elementwise):
         Cost of each coordinate: a vector, or one number for all.
     """
 
-    kind = "linear"
-    names = ("c",)
     _scaled = ("c",)
 
     c: Parameter
@@ -101,10 +100,13 @@ class _Square(Elementwise):
     """f(x) = sum_j (w_j/2) (x_j - c_j)^2, with conjugate f*(y) = sum_j y_j^2 / (2 w_j) + c_j y_j."""
 
     weight: Parameter
+    _scaled = ("weight",)
+    _shifted: ClassVar[tuple[str, ...]]
 
     @property
     def _center(self) -> Parameter:
-        raise NotImplementedError
+        found: Parameter = getattr(self, *self._shifted)
+        return found
 
     @property
     def mu(self) -> float:
@@ -154,9 +156,6 @@ class SquaredNorm(_Square):
         Minimiser c: a number or a vector.
     """
 
-    kind = "squared_norm"
-    names = ("weight", "center")
-    _scaled = ("weight",)
     _shifted = ("center",)
 
     center: Parameter
@@ -166,10 +165,6 @@ class SquaredNorm(_Square):
             weight=positive("SquaredNorm", "weight", weight),
             center=parameter("SquaredNorm", "center", center),
         )
-
-    @property
-    def _center(self) -> Parameter:
-        return self.center
 
 
 class SquaredLoss(_Square):
@@ -183,9 +178,6 @@ class SquaredLoss(_Square):
         Positive number, or one per observation.
     """
 
-    kind = "squared_loss"
-    names = ("target", "weight")
-    _scaled = ("weight",)
     _shifted = ("target",)
 
     target: Parameter
@@ -195,7 +187,3 @@ class SquaredLoss(_Square):
             target=parameter("SquaredLoss", "target", target),
             weight=positive("SquaredLoss", "weight", weight),
         )
-
-    @property
-    def _center(self) -> Parameter:
-        return self.target
