@@ -75,16 +75,9 @@ class Assumption:
 def check_assumptions(
     problem: ProblemFacts, network: Network, facts: MatrixFacts | None, basis: str
 ) -> dict[str, Assumption]:
-    """All assumptions, in the order of the paper.
+    """All assumptions, in the order of the paper; without facts, what is about the network matrices is unknown.
 
-    Parameters
-    ----------
-    problem, network
-        What is to be solved and where.
-    facts
-        Spectra of the network matrices; None makes everything about them unknown.
-    basis
-        "W" or "L": the matrix whose eigenvalues the sentences name.
+    `basis` is "W" or "L": the matrix whose eigenvalues the sentences name.
     """
     answers = {
         "1": (problem.saddle.holds, problem.saddle.margin, problem.saddle.reason),

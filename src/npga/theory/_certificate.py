@@ -5,7 +5,7 @@ from __future__ import annotations
 import html as escaping
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npga.errors import InputError
-from npga.networks import Network, Version
+from npga.networks import Network, Version, html_table
 from npga.pages import Section, table_section, text_section
 from npga.problem import Problem
 from npga.steps import Steps
@@ -282,13 +282,8 @@ class Certificate:
         return Group(*shown, *(Text(f"what would help: {suggestion}") for suggestion in self.suggestions))
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escaping.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
         parts = [f"<p><b>{escaping.escape(self.verdict)}</b></p><p>{escaping.escape(_steps_line(self))}</p>"]
-        for header, rows in _tables(self):
-            body = "".join(line(row, "td") for row in rows)
-            parts.append(f"<table><thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>")
+        parts += [html_table(header, rows) for header, rows in _tables(self)]
         return "".join([*parts, *(f"<p>What would help: {escaping.escape(s)}</p>" for s in self.suggestions)])
 
     def _repr_latex_(self) -> str:

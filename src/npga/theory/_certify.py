@@ -127,15 +127,7 @@ def _read(steps: StepSizes) -> Steps:
 
 
 def _suggestions(problem: Problem, network: Network, version: Version, steps: Steps | None) -> tuple[str, ...]:
-    """Changes that work, the smallest first: steps, network, version, and only then the problem.
-
-    Parameters
-    ----------
-    problem, network, version
-        What was refused.
-    steps
-        The steps that were refused, if any were given.
-    """
+    """Changes that work, the smallest first: steps where some were given, network, version, only then the problem."""
     setup = Setup(problem_facts(problem), network, version)
     lazy = network.lazy()
     for kind in (_steps(setup, steps), _network_or_version(setup, lazy), _problem(problem, setup, lazy)):

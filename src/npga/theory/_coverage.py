@@ -233,15 +233,7 @@ def _harmless_gamma(setup: Setup) -> float:
 
 
 def best_steps(setup: Setup, theorem: Theorem) -> Steps | None:
-    """Steps that minimise the theorem's rate, or None when it allows none.
-
-    Parameters
-    ----------
-    setup
-        Problem, network and version; steps that the version prescribes are kept.
-    theorem
-        What bounds them.
-    """
+    """Steps that minimise the theorem's rate, those that the version prescribes kept; None when it allows none."""
     theta = setup.version.fixed.get("theta", 0.0)
     if not setup.quantitative or theta > theorem.largest_theta:
         return None

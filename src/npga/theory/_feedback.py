@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, helmert
 
 from npga.functions import Function
 from npga.networks import Network, Version
@@ -40,43 +40,22 @@ _SMALL_A = 50_000
 
 @dataclass(frozen=True)
 class Curvature:
-    """Quadratic parts of f, g and h*, in scaled units: everything that a linear iteration needs.
+    """Quadratic parts of f, g and h*, in scaled units: everything that a linear iteration needs."""
 
-    Parameters
-    ----------
-    H
-        Hessian of f, d x d.
-    Pg
-        Jacobian of the prox of g, d x d.
-    Ph
-        Jacobian of the prox of h*, p x p, or a number where it is one for all directions.
-    """
-
-    H: Array
-    Pg: Array
-    Ph: Any
+    H: Array  # Hessian of f, d x d
+    Pg: Array  # Jacobian of the prox of g, d x d
+    Ph: Any  # Jacobian of the prox of h*, p x p, or a number where it is one for all directions
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A part that is not affine: coordinates, and the most that its curvature can be beyond the least.
+    """A part that is not affine: coordinates, and the most that its curvature can be beyond the least."""
 
-    Parameters
-    ----------
-    role
-        "f", "g" or "h".
-    rows
-        Coordinates of x (f, g) or of lam (h) that it acts on.
-    limit
-        Largest slope for each of them, infinite if there is none.
-    groups
-        For each of them the number of the convex function that it belongs to: one for each coordinate where the
-        function is separable, else one for each agent. h has one for all.
-    """
-
-    role: str
-    rows: NDArray[np.intp]
-    limit: Array
+    role: str  # "f", "g" or "h"
+    rows: NDArray[np.intp]  # coordinates of x (f, g) or of lam (h) that it acts on
+    limit: Array  # largest slope for each of them, infinite if there is none
+    # For each of them the number of the convex function that it belongs to: one for each coordinate where the function
+    # is separable, else one for each agent. h has one for all.
     groups: NDArray[np.intp]
 
     @property
@@ -87,32 +66,17 @@ class Channel:
 
 @dataclass(frozen=True)
 class Loop:
-    """xi+ = F xi + G w, on some directions of R^p.
-
-    Parameters
-    ----------
-    F, G
-        The system.
-    A
-        sqrt(alpha beta) A on its directions, q x d.
-    d, n, q
-        Coordinates of x, agents, and directions of R^p that the loop has; zeta has what is left of the states.
-    channels
-        In the order of the columns of G.
-    rounding
-        Bound on the norm of the error of [F G], from the rounding of its assembly.
-    kept
-        Inputs whose value in the iteration before is a state too; these states are the last ones.
-    """
+    """xi+ = F xi + G w, on some directions of R^p."""
 
     F: Array
     G: Array
-    A: Array
-    d: int
-    n: int
-    q: int
-    channels: tuple[Channel, ...]
-    rounding: float
+    A: Array  # sqrt(alpha beta) A on its directions, q x d
+    d: int  # coordinates of x
+    n: int  # agents
+    q: int  # directions of R^p that the loop has; zeta has what is left of the states
+    channels: tuple[Channel, ...]  # in the order of the columns of G
+    rounding: float  # bound on the norm of the error of [F G], from the rounding of its assembly
+    # Inputs whose value in the iteration before is a state too; these states are the last ones.
     kept: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
@@ -133,40 +97,20 @@ class Loop:
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything known exactly, dense and in scaled units.
+    """Everything known exactly, dense and in scaled units."""
 
-    Parameters
-    ----------
-    A
-        sqrt(alpha beta) A, p x d; `owner` says whose column each is.
-    B2, C, D
-        The network matrices; gamma is part of B2.
-    theta
-        The extrapolation.
-    mixing
-        A symmetric matrix with entries that are not negative and rows that add up to one.
-    least
-        The curvature that is always there.
-    channels
-        What is left, for the directions of R^p undivided.
-    directions
-        An orthonormal basis of the range of A if R^p is split, else None.
-    pinned
-        Whether h* is linear, so that directions off the range of A keep the mean of lam for ever.
-    """
-
-    A: Array
-    owner: NDArray[np.intp]
-    B2: Array
+    A: Array  # sqrt(alpha beta) A, p x d
+    owner: NDArray[np.intp]  # whose column each of A is
+    B2: Array  # gamma B^2
     C: Array
     D: Array
     theta: float
-    mixing: Array
-    least: Curvature
-    channels: tuple[Channel, ...]
-    directions: Array | None
-    pinned: bool
-    E: Array = field(repr=False)
+    mixing: Array  # a symmetric matrix with entries that are not negative and rows that add up to one
+    least: Curvature  # the curvature that is always there
+    channels: tuple[Channel, ...]  # what is left, for the directions of R^p undivided
+    directions: Array | None  # an orthonormal basis of the range of A if R^p is split
+    pinned: bool  # whether h* is linear, so that directions off the range of A keep the mean of lam for ever
+    E: Array = field(repr=False)  # an orthonormal basis of the vectors of R^n that add up to zero
 
     @property
     def n(self) -> int:
@@ -230,7 +174,7 @@ def setting(problem: Problem, network: Network, version: Version, steps: Steps) 
         A=A, owner=owner, B2=steps.gamma * B2, C=C, D=D, theta=steps.theta, mixing=_mixing(network),
         least=Curvature(H, Pg, Ph), channels=(*channels, *h),
         directions=_range(A) if _alike(problem.h) else None,
-        pinned=problem.h.is_point, E=_off_mean(n),
+        pinned=problem.h.is_point, E=np.ascontiguousarray(helmert(n).T),
     )  # fmt: skip
 
 
@@ -301,15 +245,6 @@ def _range(A: Array) -> Array | None:
     U, values, _ = np.linalg.svd(A, full_matrices=False)
     rank = int(np.sum(values > _RANK * values[0]))
     return None if rank == A.shape[0] else U[:, :rank]
-
-
-def _off_mean(n: int) -> Array:
-    """An orthonormal basis of the vectors of R^n that add up to zero (Helmert)."""
-    E = np.zeros((n, n - 1))
-    for k in range(1, n):
-        E[:k, k - 1], E[k, k - 1] = 1.0, -k
-        E[:, k - 1] /= np.sqrt(k * (k + 1.0))
-    return E
 
 
 def _mixing(network: Network) -> Array:
@@ -384,8 +319,7 @@ def _across_agents(M: Array, v: Array) -> Array:
 
 def _without_mean(loop: Loop) -> Loop:
     """The same with lam in the vectors that add up to zero over agents: h* is linear and the mean never moves."""
-    E = _off_mean(loop.n)
-    T = block_diag(E, np.eye(loop.states - loop.n))
+    T = block_diag(helmert(loop.n).T, np.eye(loop.states - loop.n))
     F = T.T @ loop.F @ T
     return replace(loop, F=F, G=np.zeros((F.shape[0], 0)), rounding=4.0 * loop.n * loop.rounding)
 

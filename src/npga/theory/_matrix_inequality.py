@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
 
 from npga.theory._feedback import Loop, Setting, norm_bound
-from npga.theory._multipliers import Forms, Multiplier, MultiplierSearch, joined, signals
+from npga.theory._multipliers import FREQUENCIES, Forms, Multiplier, MultiplierSearch, joined, signals
 
 Array = NDArray[Any]
 Found = TypeVar("Found")
@@ -224,19 +224,11 @@ class Proof:
 
 
 class RateSearch:
-    """The search for the best rate that can be proved.
+    """The search for the best rate that can be proved, with so many frequencies apart from resonances."""
 
-    Parameters
-    ----------
-    at
-        The set-up.
-    frequencies
-        How many are looked at, apart from resonances.
-    """
-
-    def __init__(self, at: Setting, frequencies: int | None = None) -> None:
+    def __init__(self, at: Setting, frequencies: int = FREQUENCIES) -> None:
         self.at = at
-        self.multipliers = MultiplierSearch(at) if frequencies is None else MultiplierSearch(at, frequencies)
+        self.multipliers = MultiplierSearch(at, frequencies)
         self.on_grid: float | None = None
 
     @property

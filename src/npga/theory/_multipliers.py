@@ -39,7 +39,7 @@ Array = NDArray[Any]
 # More groups than this share their multipliers.
 _GROUPS = 40
 # Frequencies that are looked at, apart from those of slow modes, at most so many; vectors that one of them adds.
-_SPREAD, _SLOW, _TOP = 28, 24, 3
+FREQUENCIES, _SLOW, _TOP = 28, 24, 3
 # A margin below this is none.
 _MARGIN = 1e-9
 # Beyond these sizes eigenvalues come from Krylov spaces: of F, so many, and of a form in the inputs, of this dimension.
@@ -48,22 +48,12 @@ _DENSE_F, _FEW, _DENSE_W, _KRYLOV = 700, 6, 400, 60
 
 @dataclass(frozen=True)
 class Multiplier:
-    """One quadratic form s.
+    """One quadratic form s."""
 
-    Parameters
-    ----------
-    role, kind
-        "f", "g" or "h"; "static", "delayed", "conjugate" or "descent".
-    group
-        Number of the convex function among those of the role; None for all of them.
-    across
-        How agents are joined, for h: "each", "neighbours" or "mean".
-    """
-
-    role: str
-    kind: str
-    group: int | None = None
-    across: str = "each"
+    role: str  # "f", "g" or "h"
+    kind: str  # "static", "delayed", "conjugate" or "descent"
+    group: int | None = None  # number of the convex function among those of the role; None for all of them
+    across: str = "each"  # how agents are joined, for h: "each", "neighbours" or "mean"
 
     @property
     def name(self) -> str:
@@ -88,15 +78,7 @@ def multipliers(at: Setting) -> list[Multiplier]:
 
 
 class Forms:
-    """Forms of multipliers for one loop, s = base + rho^2 part, as entries in the signals.
-
-    The signals are (x, x+, lam, lam+, w, w_before).
-
-    Parameters
-    ----------
-    at, loop, every
-        The set-up, the loop, and the multipliers.
-    """
+    """Forms of multipliers for one loop, s = base + rho^2 part, as entries in (x, x+, lam, lam+, w, w_before)."""
 
     def __init__(self, at: Setting, loop: Loop, every: Sequence[Multiplier]) -> None:
         self.size, self.count = 2 * (loop.d + loop.n * loop.q + loop.inputs), len(every)
@@ -189,13 +171,7 @@ def signals(loop: Loop) -> Array:
 
 
 class Responses:
-    """Signals that w = z^k e makes in one loop, through n x n and d x d matrices.
-
-    Parameters
-    ----------
-    at, loop
-        The set-up and the loop.
-    """
+    """Signals that w = z^k e makes in one loop, through n x n and d x d matrices."""
 
     def __init__(self, at: Setting, loop: Loop) -> None:
         self.at, self.loop, self.owner = at, loop, at.owner[: loop.d]
@@ -321,17 +297,10 @@ class MultiplierSearch:
     """Weights t >= 0 with sum_c t_c s_c < 0 on |z| = rho, by Kelley's cutting planes.
 
     t maximises the margin over the vectors seen so far, and the most violated ones are added. The vectors are kept from
-    one rho to the next.
-
-    Parameters
-    ----------
-    at
-        The set-up.
-    spread
-        Frequencies that are looked at, apart from those of the slowest modes.
+    one rho to the next. `spread` frequencies are looked at, apart from those of the slowest modes.
     """
 
-    def __init__(self, at: Setting, spread: int = _SPREAD) -> None:
+    def __init__(self, at: Setting, spread: int = FREQUENCIES) -> None:
         self.at, self.loops, self.every = at, at.loops(), multipliers(at)
         values = [slow_values(loop.F) for loop in self.loops]
         self.radius = max(float(np.abs(own).max(initial=0.0)) for own in values)

@@ -67,23 +67,13 @@ class Modes(Protocol):
 
 @dataclass(frozen=True)
 class MatrixFacts:
-    """Eigenvalues of the network matrices off the vector of ones, for one value of beta.
-
-    Attributes
-    ----------
-    B2, C, D
-        Ranges of their eigenvalues.
-    C_is_zero
-        Whether C = 0.
-    modes
-        How the three go together.
-    """
+    """Eigenvalues of the network matrices off the vector of ones, for one value of beta."""
 
     B2: Range
     C: Range
     D: Range
     C_is_zero: bool
-    modes: Modes
+    modes: Modes  # how the three go together
 
     @property
     def sigma_C(self) -> float:
@@ -265,30 +255,16 @@ def _range(matrix: FloatArray) -> Range:
 
 @dataclass(frozen=True)
 class Range:
-    """Enclosure of the eigenvalues of one matrix on the vectors orthogonal to ones.
+    """Enclosure of the eigenvalues of one matrix on the vectors orthogonal to ones."""
 
-    Attributes
-    ----------
-    low, high
-        Every eigenvalue lies between them.
-    seen_low, seen_high
-        Smallest and largest eigenvalue that is known to occur; equal to `low` and `high` when all are known.
-    nearest
-        Smallest absolute value among the known eigenvalues.
-    at_low, at_high
-        Eigenvalues of the gossip matrix (W or L) responsible for `low` and `high`; nan for explicit matrices.
-    error
-        Bound on rounding in all of these.
-    """
-
-    low: float
+    low: float  # every eigenvalue lies between these two
     high: float
-    seen_low: float
+    seen_low: float  # smallest and largest eigenvalue that is known to occur
     seen_high: float
-    nearest: float
-    at_low: float = np.nan
+    nearest: float  # smallest absolute value among the known eigenvalues
+    at_low: float = np.nan  # eigenvalues of W or L responsible for `low` and `high`; nan for explicit matrices
     at_high: float = np.nan
-    error: float = 0.0
+    error: float = 0.0  # bound on rounding in all of these
 
     @property
     def exact(self) -> bool:
@@ -302,21 +278,11 @@ EMPTY = Range(np.inf, -np.inf, np.inf, -np.inf, np.inf)
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues of K off the vector of ones: all of them, or the interval that they lie in.
+    """Eigenvalues of K off the vector of ones: all of them, or the interval that they lie in."""
 
-    Attributes
-    ----------
-    known
-        Eigenvalues that occur, ascending.
-    complete
-        Whether these are all; otherwise they are the two extreme ones, from Lanczos.
-    basis
-        "W" when K = I - W, so that messages can speak of eigenvalues of W; "L" when K = L.
-    """
-
-    known: FloatArray
-    complete: bool
-    basis: str
+    known: FloatArray  # eigenvalues that occur, ascending
+    complete: bool  # whether these are all; otherwise they are the two extreme ones, from Lanczos
+    basis: str  # "W" when K = I - W, so that messages can speak of eigenvalues of W; "L" when K = L
 
     def range(self, polynomial: Polynomial) -> Range:
         """Range of a polynomial, coefficients lowest first, with the eigenvalues of W or L responsible."""

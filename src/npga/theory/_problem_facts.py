@@ -37,57 +37,30 @@ class Fact:
 
 @dataclass(frozen=True)
 class ProblemFacts:
-    """Constants of problem P1.
+    """Constants of problem P1."""
 
-    Attributes
-    ----------
-    n, p, d
-        Numbers of agents, of coupling rows and of variables.
-    mu, l, sigma
-        Strong convexity and smoothness of f, largest singular value of diag(A_1, ..., A_n).
-    flattest, roughest
-        Names of the agents with the smallest mu_i and the largest l_i.
-    g_is_zero, g_owner
-        Whether every g_i = 0; otherwise the first agent for which it is not.
-    h, h_L, h_is_point
-        Text, smoothness constant and kind of the coupling function.
-    rank
-        Whether A = [A_1 ... A_n] has full row rank; the margin is the smallest eigenvalue of A A^T.
-    saddle
-        Whether a saddle point exists (Assumption 1).
-    declared
-        Which functions are the user's own, so that their facts are taken on trust.
-    A
-        The matrix A, when it is small enough to be formed, on an orthonormal basis of its range: r x d with r its rank.
-        For full row rank that is A itself.
-    eta
-        Smallest nonzero eigenvalue of A A^T = sum_i A_i A_i^T, or a lower bound; 0 when none is known.
-    offsets
-        Where the columns of each agent begin in A, and where the last one ends.
-    curve
-        The function g of `CouplingCurve`, when A is small enough to be formed.
-    """
-
-    n: int
-    p: int
-    d: int
-    mu: float
-    l: float  # noqa: E741
-    sigma: float
-    flattest: str
-    roughest: str
-    g_is_zero: bool
-    g_owner: str
-    h: str
+    n: int  # agents
+    p: int  # coupling rows
+    d: int  # variables
+    mu: float  # strong convexity of f
+    l: float  # smoothness of f  # noqa: E741
+    sigma: float  # largest singular value of diag(A_1, ..., A_n)
+    flattest: str  # name of the agent with the smallest mu_i
+    roughest: str  # name of the agent with the largest l_i
+    g_is_zero: bool  # whether every g_i = 0
+    g_owner: str  # otherwise the first agent for which it is not
+    h: str  # the coupling function as text
     h_L: float
     h_is_point: bool
-    rank: Fact
-    saddle: Fact
-    eta: float
-    declared: tuple[str, ...] = ()
+    rank: Fact  # whether A = [A_1 ... A_n] has full row rank; the margin is the smallest eigenvalue of A A^T
+    saddle: Fact  # whether a saddle point exists (Assumption 1)
+    eta: float  # smallest nonzero eigenvalue of A A^T = sum_i A_i A_i^T, or a lower bound; 0 when none is known
+    declared: tuple[str, ...] = ()  # functions of the user's own, whose facts are taken on trust
+    # A on an orthonormal basis of its range, r x d with r its rank, when it is small enough to be formed. For full row
+    # rank that is A itself.
     A: FloatArray | None = field(default=None, repr=False, compare=False)
-    offsets: tuple[int, ...] = field(default=(), repr=False)
-    curve: CouplingCurve | None = field(default=None, repr=False, compare=False)
+    offsets: tuple[int, ...] = field(default=(), repr=False)  # where each agent's columns of A begin, and their end
+    curve: CouplingCurve | None = field(default=None, repr=False, compare=False)  # g, when A can be formed
 
 
 def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> ProblemFacts:

@@ -151,12 +151,7 @@ def largest_share(problem: ProblemFacts, beta: float, theta: float) -> float:
 class JointEigenvalue:
     """Smallest eigenvalue of t D A A^T D + H (x) I, as a function of t and H.
 
-    Parameters
-    ----------
-    problem
-        For n, A, its smallest nonzero eigenvalue, sigma and the function g.
-    mixing
-        D itself, n x n, if the matrix may be decomposed.
+    `mixing` is D itself, n x n, if the matrix may be decomposed.
     """
 
     def __init__(self, problem: ProblemFacts, mixing: FloatArray | None) -> None:
@@ -250,16 +245,8 @@ class CouplingCurve:
     concave and increasing function of x in the order of symmetric matrices (its eigenvalues are x s^2/(1 + x s^2)),
     and eta_min is concave and increasing too, so G(x) = x g(x) is concave and increasing. Hence the chord between two
     points of its graph lies below the graph: with g computed on a grid, linear interpolation of G is a proved lower
-    bound, and one matrix decomposition per grid point serves all steps of all theorems.
-
-    Parameters
-    ----------
-    blocks
-        The matrices A_i, dense.
-    eta
-        Smallest eigenvalue of A A^T, or a lower bound.
-    sigma
-        Largest singular value of the A_i.
+    bound, and one matrix decomposition per grid point serves all steps of all theorems. `blocks` are the A_i, `eta` is
+    eta_min(A A^T) or a lower bound, `sigma` the largest singular value of the A_i.
     """
 
     def __init__(self, blocks: list[FloatArray], eta: float, sigma: float) -> None:
