@@ -21,6 +21,7 @@ _doctor
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from npga.errors import MissingExtraError
@@ -39,23 +40,12 @@ def main() -> None:
 
 
 def application() -> typer.Typer:
-    """The command `npga` with all its commands: each chapter registers its own."""
-    import typer
+    """The command `npga` with all its commands: each chapter adds its own, in the order of the help page."""
+    for chapter in ("_solve", "_report", "_reproduce", "_launch", "_doctor"):
+        import_module(f"npga.cli.{chapter}")
+    from npga.cli._output import APP
 
-    from npga.cli import _doctor, _launch, _report, _reproduce, _solve
-    from npga.cli._output import root
-
-    app = typer.Typer(
-        help="Decentralized constraint-coupled optimization with NPGA.",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode="rich",
-        pretty_exceptions_enable=False,
-    )
-    app.callback()(root)
-    for module in (_solve, _report, _reproduce, _launch, _doctor):
-        module.register(app)
-    return app
+    return APP
 
 
 __all__ = ["application", "main"]

@@ -12,7 +12,7 @@ import typer
 
 import npga
 from npga import functions as fn
-from npga.cli._output import JSON, NOT_MET, add_command, show_json, show_table, speaking
+from npga.cli._output import JSON, NOT_MET, command, show_json, show_table, speaking
 
 # What an optional package is for, and the extra that brings it.
 OPTIONAL = {
@@ -27,12 +27,7 @@ OPTIONAL = {
 REQUIRED = ("numpy", "scipy", "networkx")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to an application."""
-    add_command(app, versions, "npga versions", "npga versions --json")
-    add_command(app, doctor, "npga doctor", "npga doctor --json")
-
-
+@command("npga versions", "npga versions --json")
 def versions(as_json: JSON = False) -> None:
     """List the versions of NPGA: matrices, rounds per iteration, and which theorems can cover them.
 
@@ -78,6 +73,7 @@ def _examples() -> list[Any]:
     ]
 
 
+@command("npga doctor", "npga doctor --json")
 def doctor(as_json: JSON = False) -> None:
     """Say what works on this machine. Exit code 1: something that every user needs does not."""
     with speaking():

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from npga.cli._output import NOT_MET, add_command, console, speaking
+from npga.cli._output import NOT_MET, command, console, speaking
 
 _ENDED = ("finished", "failed", "stopped")
 _REFRESH_SECONDS = 0.5
@@ -29,21 +29,11 @@ TrustCode = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to an application."""
-    add_command(
-        app,
-        launch,
-        "npga launch job.toml",
-        "npga launch job.toml --engine mpi --ranks 4 --out run",
-        "npga launch job.toml --engine grpc --resume --progress",
-    )
-    add_command(app, check, "npga check job.toml", "npga check job.toml --party 3 --key private/3.key")
-    add_command(app, keygen, "npga keygen job.toml", "npga keygen job.toml --party 3")
-    add_command(app, timeline, "npga timeline out", "npga timeline run --figure run.svg")
-    add_command(app, watch, "npga watch out", "npga watch out --once")
-
-
+@command(
+    "npga launch job.toml",
+    "npga launch job.toml --engine mpi --ranks 4 --out run",
+    "npga launch job.toml --engine grpc --resume --progress",
+)
 def launch(
     job: JobFile,
     engine: Annotated[str, typer.Option(help="inprocess, mpi or grpc.")] = "inprocess",
@@ -77,19 +67,7 @@ def launch(
         raise typer.Exit(NOT_MET)
 
 
-def keygen(
-    job: JobFile,
-    party: Annotated[int | None, typer.Option(help="The party whose key to make; all of them by default.")] = None,
-    trust_code: TrustCode = False,
-) -> None:
-    """Make private keys and self-signed certificates where job.toml says."""
-    from npga import runtimes
-
-    with speaking():
-        for path in runtimes.keygen(runtimes.read_job(job, trust_code), party):
-            typer.echo(str(path))
-
-
+@command("npga check job.toml", "npga check job.toml --party 3 --key private/3.key")
 def check(
     job: JobFile,
     party: Annotated[int | None, typer.Option(help="This party; all of them on this machine by default.")] = None,
@@ -125,6 +103,21 @@ def check(
         raise typer.Exit(NOT_MET)
 
 
+@command("npga keygen job.toml", "npga keygen job.toml --party 3")
+def keygen(
+    job: JobFile,
+    party: Annotated[int | None, typer.Option(help="The party whose key to make; all of them by default.")] = None,
+    trust_code: TrustCode = False,
+) -> None:
+    """Make private keys and self-signed certificates where job.toml says."""
+    from npga import runtimes
+
+    with speaking():
+        for path in runtimes.keygen(runtimes.read_job(job, trust_code), party):
+            typer.echo(str(path))
+
+
+@command("npga timeline out", "npga timeline run --figure run.svg")
 def timeline(
     out: Annotated[Path, typer.Argument(help="Directory of a launch.")],
     figure: Annotated[Path, typer.Option(help="Where to draw.")] = Path("timeline.png"),
@@ -136,6 +129,7 @@ def timeline(
         typer.echo(str(runtimes.plot_timeline(out, figure)))
 
 
+@command("npga watch out", "npga watch out --once")
 def watch(
     out: Annotated[Path, typer.Argument(help="Directory of a launch, or of one party.")],
     once: Annotated[bool, typer.Option("--once", help="Print the present state and end.")] = False,

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import typer
@@ -22,6 +22,7 @@ from npga import __version__
 from npga.errors import NpgaError
 
 NOT_MET, BAD_INPUT, INTERRUPTED = 1, 2, 130
+Function = TypeVar("Function", bound=Callable[..., None])
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -31,6 +32,16 @@ def _say_version(asked: bool) -> None:
         raise typer.Exit
 
 
+APP = typer.Typer(
+    help="Decentralized constraint-coupled optimization with NPGA.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+@APP.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version of npga and end.")
@@ -97,12 +108,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def add_command(app: typer.Typer, function: Callable[..., None], *examples: str, name: str | None = None) -> None:
-    """Register a command: its docstring is the help, one paragraph to a line, and examples end the page."""
-    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+def command(*examples: str, app: typer.Typer = APP, name: str | None = None) -> Callable[[Function], Function]:
+    """Make a function a command: its docstring is the help, one paragraph to a line, and examples end the page."""
     lines = [f"$ {example}" if example.startswith("npga") else example.replace("[", "\\[") for example in examples]
-    app.command(
-        name,
-        help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
-        epilog="\n\n".join(["Examples:", *lines]),
-    )(function)
+
+    def register(function: Function) -> Function:
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        page = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+        return app.command(name, help=page, epilog="\n\n".join(["Examples:", *lines]))(function)
+
+    return register

@@ -1,35 +1,9 @@
 """A problem in a file: TOML for what it says, an .npz beside it for the arrays.
 
-data = "problem.npz"                # arrays; "@name" below means the array of that name
-
-[problem]
-A = "A{agent}"                      # arrays A0, A1, ...; or columns = "X" with sizes = [2, 2, 3]
-f = { kind = "SquaredNorm", weight = 0.1 }
-g = { kind = "L1", weight = 0.05 }  # optional, Zero by default
-h = { kind = "SquaredLoss", target = "@y", weight = 0.1 }
-
-[[problem.agent]]                   # optional: what is different for one agent
-index = 3
-f = { kind = "SquaredNorm", weight = 0.5, center = "@c3" }
-
-[network]                           # edges = [[0, 1], [1, 2]], or a kind with its numbers
-kind = "erdos-renyi"                # path ring star complete (n), grid (rows, cols), erdos-renyi (n, p, seed),
-n = 13                              # random-geometric (n, radius, seed), barabasi-albert (n, m, seed)
-p = 0.3
-seed = 0
-mixing = "laplacian"                # or "metropolis", "best-constant", "fastest", "@W"
-lazy = false                        # true takes (I + W)/2
-
-[solve]                             # optional, each of it
-version = "nids"                    # chosen if left out
-c = 0.5
-steps = { alpha = 2.0, beta = 0.03, gamma = 1.0, theta = 0.0 }   # found if left out; alpha may be a list
-max_iters = 100000
-max_seconds = 60
-tol = 1e-8
-
-In f and g, "@c{agent}" means the array c0 for agent 0, and so on. A function may hold others, as Scaled, Shifted and
-SeparableSum do. `npga.runtimes.read_function` reads them here and in the jobs of agents that are apart.
+docs/cli.md shows the format: [problem] with A (or columns and sizes), f, g and h, and [[problem.agent]] for what is
+different for one agent; [network] with edges, or a kind and its numbers; [solve] with version, steps and limits, all
+optional. "@name" means the array of that name, and "{agent}" the number of the agent. A function may hold others;
+`npga.runtimes.read_function` reads them here and in the jobs of agents that are apart.
 """
 
 from __future__ import annotations

@@ -8,23 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from npga.cli._output import add_command, speaking
+from npga.cli._output import command, speaking
 from npga.errors import InputError
 from npga.pages import Section, fact_section, read_sections, write_page
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to an application."""
-    add_command(
-        app,
-        report,
-        "npga report solution.npz",
-        "npga report run.npz --html run.html",
-        "npga report out --html launch.html",
-        "npga report out/ridge",
-    )
-
-
+@command(
+    "npga report solution.npz",
+    "npga report run.npz --html run.html",
+    "npga report out --html launch.html",
+    "npga report out/ridge",
+)
 def report(
     what: Annotated[
         Path,

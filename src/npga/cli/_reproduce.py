@@ -9,57 +9,48 @@ from typing import Annotated, Any
 
 import typer
 
-from npga.cli._output import JSON, NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.cli._output import APP, JSON, NOT_MET, command, console, show_json, show_table, speaking
 from npga.errors import InputError, nearest
-from npga.solver import Tell, show_progress
+from npga.solver import show_progress
 
 Folder = Annotated[Path | None, typer.Option(help="Where fetched tables are kept; default: $NPGA_DATA or the cache.")]
+Adding = Annotated[
+    list[str] | None, typer.Option(help="More versions: extra, exact-diffusion, dcda, pga-central; may be repeated.")
+]
+Choosing = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A choice that the paper leaves open, as experiment.name=value; see --choices."),
+]
+Tuner = Annotated[
+    str | None, typer.Option(help="Tuner: spectral or search; default: search for logistic, spectral for the others.")
+]
+WithinTheorems = Annotated[
+    bool, typer.Option("--within-theorems", help="Tune with gamma <= 1, as every theorem asks, and c <= 1/2 for NIDS.")
+]
 WHAT = ("ridge", "logistic", "elastic-net", "all")
 TABLES = ("boston", "covtype")
+DATA = typer.Typer(help="The tables of the experiments: list, show, fetch.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to an application."""
-    add_command(
-        app,
-        reproduce,
-        "npga reproduce",
-        "npga reproduce ridge --seeds 20 --out ridge20",
-        "npga reproduce elastic-net --set elastic-net.alpha=0.2",
-        "npga reproduce all --add extra --add pga-central",
-        "npga reproduce --choices",
-        "npga reproduce --redraw --out out",
-    )
-    group = typer.Typer(help="The tables of the experiments: list, show, fetch.", no_args_is_help=True)
-    add_command(group, list_tables, "npga data list", "npga data list --json", name="list")
-    add_command(group, show, "npga data show boston", "npga data show covtype")
-    add_command(group, fetch, "npga data fetch covtype", "npga data fetch covtype --source scikit-learn")
-    app.add_typer(group, name="data")
-
-
+@command(
+    "npga reproduce",
+    "npga reproduce ridge --seeds 20 --out ridge20",
+    "npga reproduce elastic-net --set elastic-net.alpha=0.2",
+    "npga reproduce all --add extra --add pga-central",
+    "npga reproduce --choices",
+    "npga reproduce --redraw --out out",
+)
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="ridge, logistic (both poses), elastic-net, or all.")] = "all",
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and summaries.")] = Path("out"),
     seeds: Annotated[int, typer.Option(help="Number of draws of rows and networks.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed that all draws follow from.")] = 0,
     version: Annotated[list[str] | None, typer.Option(help="Only these versions; may be repeated.")] = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(help="More versions: extra, exact-diffusion, dcda, pga-central; may be repeated."),
-    ] = None,
-    choose: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A choice that the paper leaves open, as experiment.name=value; see --choices."),
-    ] = None,
-    tuning: Annotated[
-        str | None,
-        typer.Option(help="Tuner: spectral or search; default: search for logistic, spectral for the others."),
-    ] = None,
+    add: Adding = None,
+    choose: Choosing = None,
+    tuning: Tuner = None,
     starts: Annotated[int | None, typer.Option(help="From how many seeds to tune; default: 1 for spectral.")] = None,
-    within_theorems: Annotated[
-        bool,
-        typer.Option("--within-theorems", help="Tune with gamma <= 1, as every theorem asks, and c <= 1/2 for NIDS."),
-    ] = False,
+    within_theorems: WithinTheorems = False,
     accuracy: Annotated[float, typer.Option(help="Relative distance to x* at which a tuned run ends.")] = 1e-12,
     certified_iters: Annotated[int, typer.Option(help="Length of the runs at certified steps; 0: none.")] = 2000,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; one for each core by default.")] = None,
@@ -84,43 +75,33 @@ def reproduce(
         if redraw:
             report = ex.draw(out)
         else:
-            chosen = _experiments(experiment, seed, choose or [])
             protocol = ex.Protocol(
-                versions=(*(version or ex.PAPER_VERSIONS), *(add or ())),
-                tuning=tuning,
-                starts=starts,
-                within_theorems=within_theorems,
-                accuracy=accuracy,
-                certified_iters=certified_iters,
-            )
-            say = _silent if as_json else typer.echo
-            say(f"The first figure comes after two versions: {out / chosen[0].name / 'gap.png'}")
-            with show_progress("reproduce", not as_json) as tell:
-                report = ex.reproduce(
-                    chosen,
-                    out,
-                    protocol=protocol,
-                    repetitions=seeds,
-                    jobs=jobs,
-                    fresh=fresh,
-                    progress=lambda done, total, label: _pass_on(tell, done, total, label),
-                    say=say,
-                )
-    if as_json:
-        show_json({"runs": report.runs, "verdicts": report.verdicts, "missed": report.missed, "files": report.files})
-    else:
-        _print(report)
+                versions=(*(version or ex.PAPER_VERSIONS), *(add or ())), tuning=tuning, starts=starts,
+                within_theorems=within_theorems, accuracy=accuracy, certified_iters=certified_iters,
+            )  # fmt: skip
+            chosen = _experiments(experiment, seed, choose or [])
+            report = _run(chosen, out, as_json, protocol=protocol, repetitions=seeds, jobs=jobs, fresh=fresh)
+    _print(report, as_json)
     if report.missed:
         raise typer.Exit(NOT_MET)
 
 
+def _run(chosen: Sequence[Any], out: Path, quiet: bool, **settings: Any) -> Any:
+    from npga import experiments as ex
+
+    say = _silent if quiet else typer.echo
+    say(f"The first figure comes after two versions: {out / chosen[0].name / 'gap.png'}")
+    with show_progress("reproduce", not quiet) as tell:
+
+        def progress(done: int, total: int, label: str) -> None:
+            if tell is not None:
+                tell(done / total, f"{done} of {total} done" + (f", last: {label}" if label else ""))
+
+        return ex.reproduce(chosen, out, progress=progress, say=say, **settings)
+
+
 def _silent(_: str) -> None:
     """Say nothing."""
-
-
-def _pass_on(tell: Tell | None, done: int, total: int, label: str) -> None:
-    if tell is not None:
-        tell(done / total, f"{done} of {total} done" + (f", last: {label}" if label else ""))
 
 
 def _experiments(what: str, seed: int, assignments: Sequence[str]) -> list[Any]:
@@ -174,9 +155,12 @@ def _show_choices(as_json: bool) -> None:
         )
 
 
-def _print(report: Any) -> None:
+def _print(report: Any, as_json: bool) -> None:
     from rich.markdown import Markdown
 
+    if as_json:
+        show_json({"runs": report.runs, "verdicts": report.verdicts, "missed": report.missed, "files": report.files})
+        return
     for name, said in report.verdicts.items():
         text = (report.folder / name / "summary.md").read_text(encoding="utf-8")
         console().print(Markdown(text.split("## Choices")[0]))
@@ -188,6 +172,7 @@ def _print(report: Any) -> None:
         typer.echo(f"  {name}/ " + " ".join(p.name for p in report.files if p.parent.name == name))
 
 
+@command("npga data list", "npga data list --json", app=DATA, name="list")
 def list_tables(folder: Folder = None, as_json: JSON = False) -> None:
     """List the tables, shipped and fetched."""
     from npga.experiments import data_folder, load_boston, load_covtype
@@ -207,6 +192,7 @@ def list_tables(folder: Folder = None, as_json: JSON = False) -> None:
         show_table("Tables", tuple(rows[0]), [[str(value) for value in row.values()] for row in rows])
 
 
+@command("npga data show boston", "npga data show covtype", app=DATA)
 def show(table: Annotated[str, typer.Argument(help="boston or covtype.")]) -> None:
     """Print source, licence, scaling and labels of a table."""
     from npga.experiments import load_boston, load_covtype
@@ -221,6 +207,7 @@ def show(table: Annotated[str, typer.Argument(help="boston or covtype.")]) -> No
     typer.echo(f"scaling: {found.scaling}\nlabels: {found.labels}\n\n{found.notice}")
 
 
+@command("npga data fetch covtype", "npga data fetch covtype --source scikit-learn", app=DATA)
 def fetch(
     table: Annotated[str, typer.Argument(help="covtype; the others come with the package.")],
     source: Annotated[str | None, typer.Option(help="pip or scikit-learn; default: one after the other.")] = None,
@@ -233,3 +220,6 @@ def fetch(
         if table != "covtype":
             raise InputError(f"table {table!r} cannot be fetched; expected covtype (Boston comes with the package)")
         fetch_covtype(folder, source, say=typer.echo)
+
+
+APP.add_typer(DATA, name="data")

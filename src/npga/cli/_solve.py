@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 import npga
-from npga.cli._output import JSON, NOT_MET, add_command, console, show_json, show_table, speaking
+from npga.cli._output import JSON, NOT_MET, command, console, show_json, show_table, speaking
 from npga.cli._problem_file import ProblemFile, read_problem
 from npga.errors import InputError, nearest
 from npga.files import replacing, write_text
@@ -27,34 +27,6 @@ StepOption = Annotated[
     str | None, typer.Option("--steps", help="alpha,beta[,gamma[,theta]] instead of the file's, such as 2.0,0.03,1,0.")
 ]
 _COMPARED = "nids,nids:3,extra,npga-i,dcpa,pga"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to an application."""
-    add_command(
-        app,
-        solve,
-        "npga solve problem.toml",
-        "npga solve problem.toml --version nids --tol 1e-10 --out solution.npz",
-        "npga solve problem.toml --version extra --steps 2.0,0.03,1.0 --json",
-        "npga solve problem.toml --report run.html",
-        *FILE_FORMAT,
-    )
-    add_command(app, certify, "npga certify problem.toml --version npga-ii --lazy", "npga certify problem.toml --json")
-    add_command(
-        app,
-        tune,
-        "npga tune problem.toml --version nids",
-        "npga tune problem.toml --all --by rounds",
-        "npga tune problem.toml --method theorem --json",
-    )
-    add_command(
-        app,
-        compare,
-        "npga compare problem.toml",
-        "npga compare elastic-net --methods nids,nids:3,extra,pga,dual-exact --draws 5 --out out/comparison",
-        "npga compare problem.toml --methods nids,tracking-admm,dc-admm --json",
-    )
 
 
 FILE_FORMAT = (
@@ -74,6 +46,13 @@ FILE_FORMAT = (
 )
 
 
+@command(
+    "npga solve problem.toml",
+    "npga solve problem.toml --version nids --tol 1e-10 --out solution.npz",
+    "npga solve problem.toml --version extra --steps 2.0,0.03,1.0 --json",
+    "npga solve problem.toml --report run.html",
+    *FILE_FORMAT,
+)
 def solve(
     problem: ProblemPath,
     version: VersionName = None,
@@ -119,6 +98,7 @@ def solve(
         raise typer.Exit(NOT_MET)
 
 
+@command("npga certify problem.toml --version npga-ii --lazy", "npga certify problem.toml --json")
 def certify(
     problem: ProblemPath,
     version: VersionName = None,
@@ -156,6 +136,11 @@ def _at_solution(given: ProblemFile, found: Any) -> Any:
     return found.at_solution(star.x, star.lam)
 
 
+@command(
+    "npga tune problem.toml --version nids",
+    "npga tune problem.toml --all --by rounds",
+    "npga tune problem.toml --method theorem --json",
+)
 def tune(
     problem: ProblemPath,
     version: VersionName = None,
@@ -273,6 +258,11 @@ def _cell(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
+@command(
+    "npga compare problem.toml",
+    "npga compare elastic-net --methods nids,nids:3,extra,pga,dual-exact --draws 5 --out out/comparison",
+    "npga compare problem.toml --methods nids,tracking-admm,dc-admm --json",
+)
 def compare(
     target: Annotated[str, typer.Argument(help="A problem file, or an experiment of the paper such as elastic-net.")],
     methods: Annotated[str, typer.Option(help="Versions and methods; nids:3 has a Chebyshev polynomial.")] = _COMPARED,
