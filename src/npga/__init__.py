@@ -31,19 +31,6 @@ _HOMES = {
     "theory": ("Certificate", "certify"),
     "tuning": ("Comparison", "Solution", "Tuning", "compare", "design", "solve", "tune"),
 }
-_ROOMS = (
-    "errors",
-    "experiments",
-    "functions",
-    "networks",
-    "pages",
-    "power",
-    "problem",
-    "runtimes",
-    "solver",
-    "theory",
-    "tuning",
-)
 _HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -84,12 +71,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"npga.{name}")
     if name in _HOME_OF:
         value = getattr(importlib.import_module(f"npga.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value
+    if name in __all__:  # a room
+        return importlib.import_module(f"npga.{name}")
     raise AttributeError(f"module 'npga' has no attribute {name!r}")
 
 

@@ -21,18 +21,9 @@ PAUSE = 10.0
 
 
 def load(module: str, extra: str, purpose: str, package: str | None = None) -> Any:
-    """The module, imported now.
+    """A module such as "matplotlib.pyplot", imported now; where it is missing, what needs it and which extra has it.
 
-    Parameters
-    ----------
-    module
-        What to import, such as "matplotlib.pyplot".
-    extra
-        The extra of npga that installs it.
-    purpose
-        What needs it, as the beginning of a sentence.
-    package
-        Name of the package where it differs from that of the module, such as "grpcio" for "grpc".
+    `package` is its name where that differs from the module's, such as "grpcio" for "grpc".
     """
     try:
         return importlib.import_module(module)
@@ -42,23 +33,12 @@ def load(module: str, extra: str, purpose: str, package: str | None = None) -> A
 
 @contextmanager
 def show_progress(title: str, enabled: bool = True) -> Iterator[Tell | None]:
-    """Whom to tell about progress; None when not enabled.
-
-    Parameters
-    ----------
-    title
-        What is under way.
-    enabled
-        Whether anybody wants to know. A bar needs rich; lines, in a log, need nothing.
-    """
+    """Whom to tell about progress; None when nobody wants to know. A bar needs rich; lines, in a log, need nothing."""
     if not enabled:
         yield None
-    elif sys.stdout.isatty():
-        with _bar(title) as tell:
-            yield tell
-    else:
-        with _lines(title) as tell:
-            yield tell
+        return
+    with _bar(title) if sys.stdout.isatty() else _lines(title) as tell:
+        yield tell
 
 
 @contextmanager

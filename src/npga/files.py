@@ -11,16 +11,10 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` when the block ends without an error.
+    """A file to write to, which takes the place of `path` when the block ends without an error; folders are made.
 
-    Parameters
-    ----------
-    path
-        The file to replace; missing folders are made.
-    durable
-        Wait until the disk has it, so that it is there after a loss of power too.
-    mode
-        Permissions of the file, such as 0o600 for what is private; those of the process's umask by default.
+    `durable` waits until the disk has it, so that it is there after a loss of power too. `mode` is the permissions,
+    such as 0o600 for what is private; those of the process's umask by default.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")

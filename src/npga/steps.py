@@ -100,17 +100,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def with_fixed(steps: Steps, fixed: Mapping[str, float], owner: str) -> Steps:
-    """The steps with those that a version prescribes put in; a contradiction is refused, the defaults are not one.
-
-    Parameters
-    ----------
-    steps
-        Step sizes as they arrived.
-    fixed
-        Steps that the version prescribes, such as {"theta": 1.0}.
-    owner
-        Name of the version, for the message.
-    """
+    """The steps with those that a version prescribes put in; a contradiction is refused, the defaults are not one."""
     for name, value in fixed.items():
         given = getattr(steps, name)
         if given not in (value, getattr(Steps, name, value)):

@@ -1,6 +1,6 @@
 """Who talks to whom: graphs, mixing matrices, the version table, and the messages of one iteration.
 
-This room owns everything about the network and nothing about the problem; it imports errors alone. In reading order:
+This room owns everything about the network and nothing about the problem; it imports errors and extras. Its chapters:
 
     network             the graph with its mixing matrix W
     graphs              topologies: read, generated, measured

@@ -271,15 +271,7 @@ class Chebyshev:
 
 
 class ChebyshevSchedule(Schedule):
-    """The messages of a version with P_N(K) in place of K: N rounds for each one of it.
-
-    Parameters
-    ----------
-    plain
-        The messages of the version itself.
-    polynomial
-        What takes the place of the gossip matrix.
-    """
+    """The messages of a plain version with the polynomial P_N(K) in place of K: N rounds for each one of it."""
 
     def __init__(self, plain: Schedule, polynomial: Chebyshev) -> None:
         self._plain, self._polynomial = plain, polynomial

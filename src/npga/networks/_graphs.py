@@ -18,8 +18,7 @@ from npga.errors import NetworkError
 
 IntArray = npt.NDArray[np.int64]
 MAX_DRAWS = 1000
-# Bounds settle the diameter of most graphs in this many searches; then many run at once, in the bits of some words.
-_SEARCHES, _WORDS = 32, 8
+_SOURCES = 256  # agents from which ways are searched at once
 
 
 class Topology(NamedTuple):
@@ -287,55 +286,9 @@ def require_seed(seed: int) -> None:
 
 
 def diameter(links: Any) -> int:
-    """Diameter of a connected graph given as a symmetric sparse matrix.
-
-    A search from v gives ecc(v) and, for every u at distance d, max(ecc(v) - d, d) <= ecc(u) <= ecc(v) + d (Takes &
-    Kosters 2011). Agents whose upper bound cannot beat the largest eccentricity seen are dropped, so irregular graphs
-    need a handful of searches. Where agents are alike, what is left is searched 512 agents at a time.
-    """
-    n = links.shape[0]
-    if n > 2 and (np.diff(links.indptr) == 2).all():
-        return int(n // 2)  # a ring, where nobody differs
-    lower, upper = np.zeros(n), np.full(n, np.inf)
-    best, searches = 0.0, 0
-    while (candidates := np.flatnonzero(upper > best)).size:
-        if searches == _SEARCHES:
-            block = candidates[np.argsort(-upper[candidates], kind="stable")[: 64 * _WORDS]]
-            best = max(best, _deepest(links, block))
-            upper[block] = 0.0
-            continue
-        pick = np.argmin(lower[candidates]) if searches % 2 else np.argmax(upper[candidates])
-        searches += 1
-        v = candidates[pick]
-        distance = _hops(links, v)
-        eccentricity = distance.max()
-        best = max(best, eccentricity)
-        lower = np.maximum(lower, np.maximum(eccentricity - distance, distance))
-        upper = np.minimum(upper, eccentricity + distance)
-        upper[v] = eccentricity
-    return int(best)
-
-
-def _hops(links: Any, source: int) -> IntArray:
-    """Distance of every agent from `source`: the length of its way up a breadth-first tree, by doubling."""
+    """Diameter of a connected graph given as a symmetric sparse matrix, from shortest ways, some agents at a time."""
     from scipy.sparse import csgraph
 
-    above = csgraph.breadth_first_order(links, source, directed=False)[1].astype(np.int64)
-    above[source] = source
-    length: IntArray = (above != np.arange(len(above))).astype(np.int64)
-    while length[above].any():
-        length, above = length + length[above], above[above]
-    return length
-
-
-def _deepest(links: Any, sources: IntArray) -> int:
-    """Largest eccentricity of some agents: bit k of an agent's words tells whether search k has reached it."""
-    k = np.arange(len(sources))
-    reached = np.zeros((links.shape[0], -(-len(sources) // 64)), np.uint64)
-    reached[sources, k // 64] = np.left_shift(np.uint64(1), (k % 64).astype(np.uint64))
-    every = np.bitwise_or.reduce(reached, axis=0)
-    level = 0
-    while not (reached == every).all():
-        reached |= np.bitwise_or.reduceat(reached[links.indices], links.indptr[:-1], axis=0)
-        level += 1
-    return level
+    n = links.shape[0]
+    blocks = np.array_split(np.arange(n), -(-n // _SOURCES))
+    return int(max(csgraph.shortest_path(links, method="D", unweighted=True, indices=own).max() for own in blocks))

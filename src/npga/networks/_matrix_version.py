@@ -13,6 +13,7 @@ from npga.networks._exchange import MatrixSchedule
 from npga.networks._mixing import (
     TOLERANCE,
     entries_on_edges,
+    read_only,
     read_symmetric,
     require_row_sums,
     weighted_laplacian,
@@ -46,9 +47,7 @@ class MatrixVersion(Version):
         return sparse.csr_array(sparse.triu(self._matrix(key), k=1))
 
     def _read(self, key: str) -> Any:
-        matrix = read_symmetric(self._matrix(key), key, VersionError)
-        matrix.data.flags.writeable = False
-        return matrix
+        return read_only(read_symmetric(self._matrix(key), key, VersionError))
 
     def _require_solutions(self) -> None:
         shape = self._matrix("B2").shape

@@ -10,14 +10,14 @@ are solved densely, large ones by Lanczos.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from npga.errors import InputError, MissingExtraError, NetworkError, nearest
+from npga.errors import InputError, NetworkError, nearest
+from npga.extras import load
 from npga.networks._graphs import Topology, first_asymmetric_pair
 
 Array = npt.NDArray[Any]
@@ -67,10 +67,7 @@ def _best_constant(topology: Topology, _: float) -> FloatArray:
 
 def _fastest(topology: Topology, _: float) -> FloatArray:
     # Xiao & Boyd 2004, problem (17): minimise s subject to -s I <= W - 11^T/n <= s I over the link weights.
-    try:
-        cp: Any = import_module("cvxpy")
-    except ImportError:
-        raise MissingExtraError("cvxpy", "cvxpy", "mixing='fastest' (a semidefinite program)") from None
+    cp = load("cvxpy", "cvxpy", "mixing='fastest' (a semidefinite program)")
     n, m = topology.n, len(topology.edges)
     if m == 0:
         return np.empty(0)
@@ -233,6 +230,12 @@ class Incidence:
         return self._cast[dtype]
 
 
+def read_only(matrix: Any) -> Any:
+    """The array or sparse matrix, which nobody can write to any more."""
+    (matrix.data if sparse.issparse(matrix) else matrix).flags.writeable = False
+    return matrix
+
+
 def weighted_laplacian(n: int, edges: npt.NDArray[np.int64], weights: FloatArray) -> Any:
     """Sparse K with (K u)_i = sum over neighbours j of w_ij (u_i - u_j)."""
     i, j = edges[:, 0], edges[:, 1]
@@ -250,10 +253,10 @@ def full_spectrum(K: Any) -> FloatArray:
             f"the whole spectrum was asked for on {n} agents, and it is computed up to {DENSE_LIMIT}; use "
             "extreme_eigenvalues() or laplacian_extremes() instead"
         )
-    values: FloatArray = np.linalg.eigvalsh(K.toarray())
+    values = np.linalg.eigvalsh(K.toarray())
     values[0] = 0.0
-    values.flags.writeable = False
-    return values
+    found: FloatArray = read_only(values)
+    return found
 
 
 def extremes(K: Any) -> tuple[float, float]:

@@ -241,16 +241,12 @@ class Network:
     @cached_property
     def W(self) -> Any:
         """Mixing matrix, a SciPy CSR array."""
-        W = sparse.csr_array(sparse.eye_array(self.n, format="csr") - self._kernel)
-        W.data.flags.writeable = False
-        return W
+        return on_links.read_only(sparse.csr_array(sparse.eye_array(self.n, format="csr") - self._kernel))
 
     @cached_property
     def laplacian(self) -> Any:
         """Graph Laplacian L (unit weights), a SciPy CSR array."""
-        L = on_links.weighted_laplacian(self.n, self.edges, np.ones(len(self.edges)))
-        L.data.flags.writeable = False
-        return L
+        return on_links.read_only(on_links.weighted_laplacian(self.n, self.edges, np.ones(len(self.edges))))
 
     @cached_property
     def _kernel(self) -> Any:
@@ -259,8 +255,7 @@ class Network:
     @cached_property
     def degrees(self) -> IntArray:
         """Number of neighbours of every agent, read-only."""
-        counts = np.bincount(self.edges.ravel(), minlength=self.n).astype(np.int64)
-        counts.flags.writeable = False
+        counts: IntArray = on_links.read_only(np.bincount(self.edges.ravel(), minlength=self.n).astype(np.int64))
         return counts
 
     @cached_property
@@ -318,8 +313,7 @@ class Network:
     @cached_property
     def spectrum(self) -> FloatArray:
         """All eigenvalues of W, ascending, for up to 3000 agents; the last is exactly 1."""
-        values = 1.0 - on_links.full_spectrum(self._kernel)[::-1]
-        values.flags.writeable = False
+        values: FloatArray = on_links.read_only(1.0 - on_links.full_spectrum(self._kernel)[::-1])
         return values
 
     @cached_property
