@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from npga import extras
 from npga.experiments._protocol import BASELINE, CENTRAL
@@ -182,17 +183,10 @@ def _words(curve: GapCurve, limit: float) -> str:
 def spread(wanted: Array, room: float, left: float, right: float) -> Array:
     """Places at least `room` apart, in the order given and as near as possible to those wanted.
 
-    Least squares subject to q_{k+1} - q_k >= room is isotonic regression of wanted_k - k room, by pooling neighbours
-    that are out of order.
+    Least squares subject to q_{k+1} - q_k >= room is isotonic regression of wanted_k - k room.
     """
     offsets = room * np.arange(len(wanted))
-    pools: list[tuple[float, int]] = []
-    for value in wanted - offsets:
-        pools.append((float(value), 1))
-        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
-            (a, m), (b, n) = pools[-2:]
-            pools[-2:] = [((m * a + n * b) / (m + n), m + n)]
-    level = np.concatenate([np.full(count, value) for value, count in pools])
+    level = isotonic_regression(wanted - offsets).x
     last = right - offsets[-1] if len(wanted) else right
     return np.asarray(np.clip(level, left, max(left, last)) + offsets)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -88,10 +88,10 @@ class SeparableSum(OfParts):
         return np.concatenate([part.grad(x[..., block]) for part, block in self._blocks()], axis=-1)
 
     def _prox(self, x: Array, t: Step) -> Array:
-        return self._with_step(lambda part: part.prox, x, t)
+        return np.concatenate([part.prox(x[..., own], _own(t, own)) for part, own in self._blocks()], axis=-1)
 
     def _conj_prox(self, x: Array, t: Step) -> Array:
-        return self._with_step(lambda part: part.conj_prox, x, t)
+        return np.concatenate([part.conj_prox(x[..., own], _own(t, own)) for part, own in self._blocks()], axis=-1)
 
     def _hess(self, x: Array) -> Array:
         return _diagonal([part.hess(x[block]) for part, block in self._blocks()])
@@ -101,12 +101,6 @@ class SeparableSum(OfParts):
 
     def _conj_prox_jac(self, x: Array, t: Step) -> Array:
         return _diagonal([part.conj_prox_jac(x[block], _own(t, block)) for part, block in self._blocks()])
-
-    def _with_step(self, method: Callable[[Function], Callable[[Array, Step], Array]], x: Array, t: Step) -> Array:
-        return np.concatenate(
-            [method(part)(x[..., block], _own(t, block)) for part, block in self._blocks()],
-            axis=-1,
-        )
 
     def kernel(self, size: int) -> tuple[KernelForm, ...] | None:  # noqa: ARG002
         """Those of the parts, one after the other; None if one of them has none."""

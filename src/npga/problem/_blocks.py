@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,6 @@ _STACK_LIMIT = 1 << 14
 _GRAM_LIMIT = 1500
 # Up to this many entries a linear operator is written out to see its rows.
 _DENSE_LIMIT = 1 << 22
-
-
-class _Group(Protocol):
-    def apply(self, x: Array, out: Array) -> None: ...
-    def adjoint(self, lam: Array, out: Array) -> None: ...
 
 
 class _Stacked:
@@ -80,6 +75,9 @@ class _Single:
 
     def adjoint(self, lam: Array, out: Array) -> None:
         out[self.columns] = self.At @ lam[self.agent]
+
+
+_Group = _Stacked | _BlockDiagonal | _Single
 
 
 class BlockOperator:

@@ -161,24 +161,6 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0.0 else math.inf
 
 
-# bounds on alpha, primal gaps
-def _alpha_rough(problem: ProblemFacts, theta: float) -> float:
-    return 1.0 / (problem.l * (1.0 + 2.0 * theta))
-
-
-def _cost_rough(problem: ProblemFacts, theta: float) -> float:
-    return problem.mu * problem.l * (1.0 + 2.0 * theta)
-
-
-def _alpha_smooth(problem: ProblemFacts, theta: float) -> float:
-    mu, l = problem.mu, problem.l  # noqa: E741
-    return 1.0 / max(2.0 * theta * l * l / mu, 2.0 * l - mu)
-
-
-def _cost_smooth(problem: ProblemFacts, theta: float) -> float:
-    return 2.0 * theta * problem.l**2
-
-
 # contractions of the dual term
 def _phi(constants: Constants, steps: Steps) -> Eigenvalue:
     return constants.with_C(steps.alpha * steps.beta, 0.5)
@@ -254,10 +236,6 @@ def _all_or_nothing(e: float) -> Callable[[Constants, float], float]:
     return lambda constants, gamma: 0.0 if gamma < constants.facts.modes.largest_gamma(1.0, e).value else 1.0
 
 
-def _norm_or_nothing(constants: Constants, gamma: float) -> float:
-    return 0.0 if gamma <= constants.facts.modes.largest_gamma(0.0).value else 1.0
-
-
 # constants in front (docs/theory/theorems.md)
 def _constant_rough(constants: Constants, steps: Steps, _gap: float) -> float:
     """c_1^(-1/2) with c_1 >= 1 - alpha mu, because c_1 = 1 - alpha beta sigma^2 (1/(1 - S) + theta)."""
@@ -295,8 +273,17 @@ def _paper_without_g(problem: ProblemFacts, theta: float) -> str:
 
 _BASE = ("1", "2", "3", "4.i", "4.ii", "4.iii", "4.iv")
 _WIDER = tuple("4.iii+" if key == "4.iii" else key for key in _BASE)
-_case_one = partial(Theorem, alpha_bound=_alpha_rough, alpha_cost=_cost_rough)
-_case_two = partial(Theorem, alpha_bound=_alpha_smooth, alpha_cost=_cost_smooth, constant=_constant_smooth)
+_case_one = partial(
+    Theorem,
+    alpha_bound=lambda facts, theta: 1.0 / (facts.l * (1.0 + 2.0 * theta)),
+    alpha_cost=lambda facts, theta: facts.mu * facts.l * (1.0 + 2.0 * theta),
+)
+_case_two = partial(
+    Theorem,
+    alpha_bound=lambda facts, theta: 1.0 / max(2.0 * theta * facts.l * facts.l / facts.mu, 2.0 * facts.l - facts.mu),
+    alpha_cost=lambda facts, theta: 2.0 * theta * facts.l**2,
+    constant=_constant_smooth,
+)
 _RECORDS = (
     _case_one(
         key="1",
@@ -347,7 +334,7 @@ _RECORDS = (
         beta_bound=_beta_sharp,
         contraction=_psi_sharp,
         gamma_bound=_gamma_sharp,
-        norm_change=_norm_or_nothing,
+        norm_change=lambda constants, gamma: float(gamma > constants.facts.modes.largest_gamma(0.0).value),
         constant=_constant_point,
         beta_trades=True,
     ),
