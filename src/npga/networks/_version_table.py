@@ -33,26 +33,14 @@ class VersionRow:
 
     Parameters
     ----------
-    title
-        The paper's name.
-    reference
-        Where it was published.
     matrices
         Coefficients of B^2, C and D, lowest power first; a function of c where the row has that constant.
-    formulas
-        B^2, C and D as text.
-    look
-        How it is drawn and labelled in figures.
     default_c
         The constant c where none is given; None if the row has none.
-    largest_c
-        Largest c with |D| <= 1 for every mixing matrix, as all theorems ask.
-    paper_c
-        Largest c that the paper allows for every W with -I < W <= I: Assumptions 4(iii) and 9.
+    title, reference, formulas, look, largest_c, paper_c, basis, times_beta, fixed
+        As in `Version`; a row that fixes steps is a preset.
     tunes_c
         Whether c changes more than gamma does, so that tuning searches it.
-    basis, times_beta, fixed
-        As in `Version`; a row that fixes steps is a preset.
     twin
         The row that this one equals up to gamma and c, or as a preset; empty if it stands for itself.
     """
