@@ -95,3 +95,11 @@ def test_the_largest_case_of_the_gallery_is_read():
     grid = power.case("case_ACTIVSg2000")
     assert (grid.load.size, grid.at.size) == (2000, 432)
     assert Path(grid.name).suffix == ""
+
+
+def test_another_load_is_met():
+    grid = power.case("case9")
+    dispatch = grid.dispatch(1.1 * grid.load)
+    result = npga.solve(dispatch.problem, grid.network(), tol=1e-9)
+    assert dispatch.output(result).sum() == pytest.approx(1.1 * grid.load.sum(), rel=1e-6)
+    assert grid.power_flow(0.0).problem.p == 1  # no line has a limit

@@ -98,6 +98,9 @@ def test_every_network_of_the_library_has_a_name():
         ("f = {", "[[problem.agent]]\nindex = 9\nf = {", "has no f"),
         ("weight = 0.1 }", "weight = -0.1 }", "positive"),
         ('f = { kind = "SquaredNorm", weight = 0.1 }', "f = 3", "expected a table such as"),
+        ('kind = "ring"\nn = 5', "lazy = true", "needs edges = "),
+        ("[network]", "[[problem.agent]]\nindex = 9\n\n[network]", "index 9; expected a number from 0 to 4"),
+        ('A = "A{agent}"', 'columns = "A0"\nsizes = [1, 2]', "add up to the columns"),
     ],
 )
 def test_errors_say_what_to_do(problem_file, old, new, words):

@@ -300,3 +300,10 @@ def test_what_has_no_meaning_is_refused():
         RING.compressed("topk", 1)
     with pytest.raises(NetworkError, match="bits"):
         RING.compressed("bits", 1)
+
+
+def test_what_belongs_to_the_graphs_of_a_sequence_is_refused_for_all_of_them():
+    with pytest.raises(NetworkError, match="make each one of its sequence lazy"):
+        MATCHINGS.lazy()
+    with pytest.raises(NetworkError, match="c > 0"):
+        npga.Network.sequence([EVEN, ODD], N, c=-1.0)

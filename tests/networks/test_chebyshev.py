@@ -78,3 +78,19 @@ def test_what_is_not_a_degree_is_refused():
     assert npga.version(npga.version("nids", chebyshev=4), c=0.3).chebyshev == 4
     with pytest.raises(VersionError, match="explicit matrices"):
         npga.version(npga.Version.from_matrices("mine", np.eye(2) - 0.5), chebyshev=2)
+
+
+def test_what_has_no_powers_of_the_gossip_matrix_says_so():
+    with pytest.raises(VersionError, match=r"no polynomial in powers of K.*version.plain on version.mixed"):
+        npga.version("nids", chebyshev=2).kernel_polynomials()
+    with pytest.raises(VersionError, match="pass the network it runs on"):
+        npga.version("nids", chebyshev=2).schedule()
+    with pytest.raises(VersionError, match="only I - W has a mixed network"):
+        npga.version("dlm", chebyshev=2).mixed(npga.Network.ring(4))
+
+
+@pytest.mark.parametrize("degree", [1, 4])
+def test_one_round_is_enough_on_a_complete_graph(degree):
+    found = npga.version("nids", chebyshev=degree).polynomial(npga.Network.complete(5))
+    assert found.spread == 0.0
+    np.testing.assert_allclose(found.values(np.array([0.0, found.high])), [0.0, 1.0], rtol=1e-14)

@@ -43,6 +43,8 @@ def test_an_array_is_an_adjacency_matrix_and_a_list_holds_pairs():
     assert Network([[0, 1], [1, 2]]) == Network.path(3)
     for network in (Network.ring(5), Network.star(4)):
         assert Network(network.edges) == network
+        assert Network.from_adjacency(network.laplacian) == network
+        assert Network.from_adjacency(network.W.toarray(), "metropolis").mixing == "metropolis"
 
 
 def test_edges_counted_from_one_are_recognised():
