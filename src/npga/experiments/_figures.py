@@ -66,10 +66,8 @@ def draw_bands(points: Sequence[Row], title: str, stem: Path) -> list[Path]:
         axis.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.3, linewidth=0)
         axis.plot(curve.x, curve.gap, color=style.color, linewidth=1.8)
         axis.set_yscale("log")
-        axis.minorticks_off()
-        axis.grid(axis="y", color="0.9", linewidth=0.6)
         axis.set_title(look_of(curve.version).label, fontsize=_FONT + 1, color=style.color, loc="left", pad=3)
-        _bare(axis)
+        _bare(axis, "y")
     for axis in axes.flat[len(shown) :]:
         axis.set_axis_off()
     axes[0, 0].set_xlim(0.0, _right(list(found.values())))
@@ -100,10 +98,8 @@ def draw_ratios(table: Iterable[Row], title: str, stem: Path) -> list[Path]:
         values = np.concatenate([row[count] for row in rows])
         inside = [t for t in ticks if values.min() / 1.5 <= t <= values.max() * 1.5]
         axis.set_xticks(inside, [f"{t:g}x" for t in inside])
-        axis.minorticks_off()
-        axis.grid(axis="x", color="0.9", linewidth=0.6)
         axis.set_xlabel(f"{count} of DCPA / {count} of the version, to a gap of 1e-8")
-        _bare(axis)
+        _bare(axis, "x")
     axes[0].set_yticks(range(len(names)), [look_of(name).label for name in reversed(names)])
     figure.suptitle(f"{title}: right of 1x is better than DCPA (bar: median)", fontsize=11)
     return save(figure, stem)
@@ -121,11 +117,9 @@ def _panel(axis: Any, shown: Sequence[GapCurve], words: str) -> None:
     axis.set_ylim(top * (floor / top) ** (1.0 / (1.0 - strip)), top)
     exponents = range(0, round(math.log10(floor)) - 1, -2)
     axis.set_yticks([10.0**e for e in exponents])
-    axis.minorticks_off()
     axis.axhline(floor, color="0.75", linewidth=0.8)
-    axis.grid(axis="y", color="0.9", linewidth=0.6)
     axis.set_xlabel(words)
-    _bare(axis)
+    _bare(axis, "y")
     axis.figure.canvas.draw()
     _labels(axis, shown, floor)
 
@@ -191,7 +185,10 @@ def spread(wanted: Array, room: float, left: float, right: float) -> Array:
     return np.asarray(np.clip(level, left, max(left, last)) + offsets)
 
 
-def _bare(axis: Any) -> None:
+def _bare(axis: Any, grid: str) -> None:
+    """Two spines, a faint grid along one axis, and no small ticks."""
+    axis.minorticks_off()
+    axis.grid(axis=grid, color="0.9", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -70,7 +70,6 @@ class Logistic(Labelled):
         return 1.0 / (1.0 + t * self._hess(self._prox(x, t)))
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: LOGISTIC."""
         return (KernelForm(Kind.LOGISTIC, size, a=self.labels, b=self.weight),)
 
 
@@ -127,7 +126,6 @@ class NegLog(Weighted):
         return np.asarray(u / (u + s / u))
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: NEG_LOG."""
         return (KernelForm(Kind.NEG_LOG, size, a=self.weight),)
 
 
@@ -170,7 +168,6 @@ class Entropy(Weighted):
         return np.asarray(y / (1.0 + y), dtype=x.dtype)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: ENTROPY."""
         return (KernelForm(Kind.ENTROPY, size, a=self.weight),)
 
 

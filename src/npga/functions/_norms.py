@@ -67,7 +67,6 @@ class L2(Parametric):
         return shrink_jacobian(x, float(t) * self.weight)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: NORM."""
         return (KernelForm(Kind.NORM, size, a=self.weight),)
 
 
@@ -133,7 +132,6 @@ class GroupL2(Function):
         return jac
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: GROUPS."""
         weights = np.broadcast_to(self.weight, len(self.groups))[self._labels]
         return (KernelForm(Kind.GROUPS, size, a=weights, groups=self.groups),)
 

@@ -63,7 +63,6 @@ class _Kinked(Elementwise):
         return ((r < t * self._left) | (r > t * self._right)).astype(x.dtype)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: KINKED."""
         return (KernelForm(Kind.KINKED, size, a=self._left, b=self._right, c=self._kink),)
 
 
@@ -193,7 +192,6 @@ class ElasticNet(Elementwise):
         return (np.abs(x) > t * self.l1).astype(x.dtype) / (1.0 + t * self.l2)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: ELASTIC."""
         return (KernelForm(Kind.ELASTIC, size, a=self.l1, b=self.l2),)
 
 
@@ -259,5 +257,4 @@ class Huber(Elementwise):
         return 1.0 - s / (1.0 + s) * inside
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: HUBER."""
         return (KernelForm(Kind.HUBER, size, a=self.weight, b=self.delta, c=self.center),)

@@ -122,7 +122,6 @@ class Quadratic(Parametric):
         return SparseResolvent(self.Q)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: QUADRATIC."""
         return (KernelForm(Kind.QUADRATIC, size, a=1.0, matrix=self.Q, vector=self.q),)
 
 
@@ -231,5 +230,4 @@ class LeastSquares(Parametric):
         return SparseResolvent(self.M @ self.M.T if wide else self.M.T @ self.M)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: LEAST_SQUARES."""
         return (KernelForm(Kind.LEAST_SQUARES, size, a=self.weight, matrix=self.M, vector=self.b),)

@@ -71,7 +71,6 @@ class _Interval(Indicator, Elementwise):
         return ((lo < x) & (x < hi)).astype(x.dtype)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: INTERVAL."""
         lo, hi = self._bounds
         return (KernelForm(Kind.INTERVAL, size, a=lo, b=hi),)
 
@@ -221,7 +220,6 @@ class Ball(Indicator):
         return self.radius / length * (identity - np.outer(normal, normal))
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: BALL."""
         return (KernelForm(Kind.BALL, size, a=self.radius, c=self.center),)
 
 
@@ -268,5 +266,4 @@ class Simplex(Indicator):
         return shifted, np.take_along_axis(thetas, support - 1, axis=-1)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: SIMPLEX."""
         return (KernelForm(Kind.SIMPLEX, size, a=self.total),)

@@ -43,7 +43,6 @@ class Zero(Elementwise):
         return np.ones_like(x)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: ZERO."""
         return (KernelForm(Kind.ZERO, size),)
 
 
@@ -92,7 +91,6 @@ class Linear(Elementwise):
         return np.ones_like(x)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: LINEAR."""
         return (KernelForm(Kind.LINEAR, size, a=self.c),)
 
 
@@ -141,7 +139,6 @@ class _Square(Elementwise):
         return np.zeros_like(x) + 1.0 / (1.0 + t * self.weight)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
-        """One form: SQUARE."""
         return (KernelForm(Kind.SQUARE, size, a=self.weight, c=self._center),)
 
 
