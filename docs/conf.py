@@ -27,6 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
     "api_pages",
+    "gallery_pages",
     "message_index",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -59,7 +60,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "plot_gallery": os.environ.get("NPGA_GALLERY", "1") == "1",
     "abort_on_example_error": True,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_pages.place",
 }
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -70,6 +71,7 @@ html_title = "npga"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_use_index = False  # the pages of the API are the index
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system says
 html_sidebars = {"start": [], "choose": []}  # pages without children
 html_theme_options = {

@@ -9,7 +9,7 @@ attacker is from the truth. The joint prediction that an attacker reads off is c
 ridge regression on the pooled columns.
 
 Each attack is given the messages that its attacker sees and what everybody knows (h, n, the network, the version, the
-steps), and nothing else. `docs/privacy.md` says who can run which; `python examples/privacy_attacks.py` runs all.
+steps), and nothing else. :doc:`/privacy` says who can run which; ``python examples/privacy_attacks.py`` runs all.
 """
 
 from __future__ import annotations

@@ -132,12 +132,12 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _page(module: str, name: str, item: Any) -> str:
-    title = f"{module}.{name}"
+    title = f"npga.{name}" if module == "npga" else name  # short, for a phone; the signature has the whole name
     kind = "autoexception" if _is_error(item) else "autoclass" if inspect.isclass(item) else "autofunction"
     lines = [f"{title}\n{'=' * len(title)}", f".. currentmodule:: {module}", f".. {kind}:: {name}"]
     if kind == "autoclass":
         lines[-1] += "\n   :members:\n   :show-inheritance:"
-    lines.append(f".. minigallery:: {title}\n   :add-heading: Used in")
+    lines.append(f".. minigallery:: {module}.{name}\n   :add-heading: Used in")
     return "\n\n".join(lines) + "\n"
 
 
@@ -146,7 +146,7 @@ def _room_page(module: str, items: dict[str, Any]) -> str:
     text = inspect.getdoc(importlib.import_module(module)) or ""
     first = text.split("\n\n")[0].replace("\n", " ")
     rows = "\n".join(f"   * - :py:obj:`~{module}.{name}`\n     - {_first_line(item)}" for name, item in items.items())
-    names = "\n".join(f"   {module}.{name}" for name in items)
+    names = "\n".join(f"   {name} <{module}.{name}>" for name in items)
     return (
         f"{title}\n{'=' * len(title)}\n\n{plain(first)}\n\n.. list-table::\n   :widths: 35 65\n\n{rows}\n\n"
         f".. toctree::\n   :hidden:\n\n{names}\n"
@@ -192,6 +192,17 @@ def escape_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lin
             lines[k] = plain(line)
 
 
+def public_bases(app: Any, name: str, obj: Any, options: Any, bases: list[Any]) -> None:
+    """Sphinx's hook on "Bases:": a private class stands for the first public one above it."""
+    bases[:] = [next(above for above in base.__mro__ if above.__name__[0] != "_") if inspect.isclass(base) else base
+                for base in bases]  # fmt: skip
+
+
+def skip_facts_of_the_base(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Sphinx's hook on every member: what each function repeats for its base class is no news on its page."""
+    return True if what == "class" and name in ("kind", "names") and isinstance(obj, str | tuple) else None
+
+
 def build_pages(app: Any) -> None:
     """Sphinx's hook at the beginning: check, then write."""
     wrong = complaints()
@@ -204,4 +215,6 @@ def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("builder-inited", build_pages, priority=100)
     app.connect("autodoc-process-docstring", escape_docstring, priority=100)
+    app.connect("autodoc-process-bases", public_bases)
+    app.connect("autodoc-skip-member", skip_facts_of_the_base)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

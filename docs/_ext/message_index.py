@@ -48,19 +48,32 @@ def _sentence(node: ast.expr) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(_sentence(part) for part in node.values)
     if isinstance(node, ast.FormattedValue):
-        return "{" + ast.unparse(node.value) + "}"
+        return "{" + _name(node.value) + "}"
     if isinstance(node, ast.BinOp):
         return _sentence(node.left) + _sentence(node.right)
     return ""
+
+
+def _name(node: ast.expr) -> str:
+    """What is filled in, as far as it has a name that says something."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        return _name(node.args[0])
+    return "..."
 
 
 def write_page(app: Any) -> None:
     """Sphinx's hook at the beginning."""
     lines = [
         "# Error messages",
-        "Every sentence that npga raises on purpose, in alphabetical order for each room. What stands in braces is "
-        "filled in. All of them derive from `npga.errors.NpgaError`; most say what arrived, what was expected and "
-        "what to do.",
+        "Every sentence that npga raises on purpose, in alphabetical order for each part of the library; search the "
+        "page for words of your message. What stands in braces is filled in. All of them derive from "
+        "{py:obj}`npga.errors.NpgaError`; most say what arrived, what was expected and what to do. A run that ends "
+        "without an answer raises nothing: `result.message` says what to try, and [what to do when it does not "
+        "converge](../howto/not-converging.md) goes further.",
     ]
     for room, rows in messages().items():
         lines.append(f"## npga.{room}")
