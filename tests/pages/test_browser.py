@@ -8,7 +8,7 @@ import pytest
 import npga
 from helpers.browser import chromium, probe
 from npga import functions as fn
-from npga.pages import curve_section, table_section, timeline_section, write_page
+from npga.pages import curve_section, fact_section, table_section, text_section, timeline_section, write_page
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,8 +77,14 @@ def test_a_run_is_drawn_and_its_switches_work(run_page):
 
 
 def test_nothing_is_wider_than_a_phone(run_page):
-    told = probe(run_page, "return [document.documentElement.scrollWidth, window.innerWidth];", width=500)
+    told = probe(run_page, """
+        const sheet = $("table.stacked"), facts = $("table.facts").getBoundingClientRect();
+        return [document.documentElement.scrollWidth, window.innerWidth, sheet.scrollWidth,
+          sheet.parentElement.clientWidth, facts.right];
+    """, width=500)  # fmt: skip
     assert told[0] <= told[1]
+    assert told[2] <= told[3]  # reasons are read, not scrolled to
+    assert told[4] <= told[1]
 
 
 def test_timelines_profiles_and_tables(tmp_path):
@@ -90,17 +96,28 @@ def test_timelines_profiles_and_tables(tmp_path):
         curve_section("Profile", [("f", "factor")], [("s", "share")], lines, linear=["s"], steps=True, logx=True),
         table_section("Table", ["name", "number"], [["b", 10.0], ["a", 9.0]]),
         curve_section("Empty", [("f", "factor")], [("s", "share")], []),
+        curve_section(
+            "Lone", [("f", "factor")], [("s", "share")], [{"name": "c", "x": {"f": [2.0]}, "y": {"s": [0.5]}}]
+        ),
+        table_section("Words", ["key", "number", "why"], [["1", 2.0, "because " * 10], ["1+", 3.0, ""]]),
+        text_section("Text", "a few words", "step 0.123, " * 100),
+        fact_section("Facts", [("iterations", 12), ("name", "nids")]),
     ]
     told = probe(write_page(tmp_path / "p.html", "title", "summary", sections), """
         $("rect.computing").dispatchEvent(new PointerEvent("pointerenter"));
-        const cells = () => $$("tbody tr td:first-child").map((node) => node.textContent).join("");
+        const sheet = $("section[data-kind=table] table");
+        const cells = () => [...sheet.querySelectorAll("td:first-child")].map((node) => node.textContent).join("");
         const before = cells();
         press($$("th")[1]);
         return { bars: $$("rect.computing").length, marks: $$("path.mark").length, tip: $(".tip").textContent,
           curves: $$("path.curve").length, step: $("path.curve").getAttribute("d").includes("H"),
-          before, after: cells(), empty: $$("text").some((node) => node.textContent.startsWith("Nothing")) };
+          before, after: cells(), empty: $$("text").some((node) => node.textContent.startsWith("Nothing")),
+          lone: $$("circle.lone").length, right: $$("table.stacked tr:first-child td").map((node) => node.className),
+          folded: $$("details").length, open: $$("section[data-kind=prose] > p").length,
+          facts: $$("table.facts td.number").length };
     """)  # fmt: skip
     assert told == {
-        "bars": 2, "marks": 1, "tip": "party 00 s to 1 scomputing 40 %, waiting 60 %", "curves": 2, "step": True,
-        "before": "ba", "after": "ab", "empty": True,
+        "bars": 2, "marks": 1, "tip": "party 00 s to 1 scomputing 40 %, waiting 60 %", "curves": 3, "step": True,
+        "before": "ba", "after": "ab", "empty": True, "lone": 1, "right": ["short", "number", "long"], "folded": 1,
+        "open": 1, "facts": 0,
     }  # fmt: skip

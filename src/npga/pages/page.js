@@ -95,7 +95,7 @@
     const names = el("div", { class: "switches legend" });
     function legend() {
       names.replaceChildren(...section.lines.flatMap((line, k) => {
-        if (!line.y[state.y]) return [];
+        if (!line.y[state.y] || !line.x[state.x]) return [];
         const mark = draw("svg", { width: 26, height: 10 },
           draw("line", { x1: 0, y1: 5, x2: 26, y2: 5, stroke: colour(line, k), "stroke-width": 2.5, "stroke-dasharray": line.dash || "none" }));
         const button = el("button", { type: "button", "aria-pressed": String(!hidden.has(line.name)) }, mark, line.name);
@@ -147,13 +147,17 @@
       image.append(draw("line", { class: "grid", x1: X(t), x2: X(t), y1: bottom, y2: bottom + 5 }),
         draw("text", { x: X(t), y: bottom + 19, "text-anchor": "middle" }, logx ? power(t) : short(t)));
     }
-    const words = section.axes.find(([key]) => key === state.x)[1];
+    // Where the measures are what is counted, it is they that name the axis.
+    const words = section.words === "against" ? section.measures.find(([key]) => key === state.y)[1] : section.axes.find(([key]) => key === state.x)[1];
     image.append(draw("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, words));
     if (level) image.append(draw("line", { class: "level", x1: left, x2: right, y1: Y(level), y2: Y(level) }));
     for (const line of lines) {
       const path = line.points.map(([x, y], i) => (section.step && i ? `H${X(x).toFixed(1)}V` : `${i ? "L" : "M"}${X(x).toFixed(1)},`) + Y(y).toFixed(1));
       image.append(draw("path", { class: "curve", d: path.join(""), fill: "none", stroke: colour(line, line.k),
         "stroke-width": 2, "stroke-linejoin": "round", "stroke-dasharray": line.dash || "none" }));
+      if (line.points.length === 1) { // a path of one point shows nothing
+        image.append(draw("circle", { class: "lone", cx: X(line.points[0][0]), cy: Y(line.points[0][1]), r: 4, fill: colour(line, line.k) }));
+      }
     }
     const hair = draw("line", { class: "level", y1: top, y2: bottom, visibility: "hidden" });
     const dots = lines.map((line) => draw("circle", { r: 4, fill: colour(line, line.k), visibility: "hidden" }));
@@ -279,17 +283,21 @@
 
   // ---------------------------------------------------------------- tables and text
 
-  function cell(tag, value) {
-    const number = typeof value === "number", words = number ? short(value) : String(value ?? "");
-    const plain = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?$/i.test(words);
-    return el(tag, { class: number || plain ? "number" : words.length > 60 ? "long" : words.length < 24 ? "short" : "" }, words);
-  }
+  const wording = (value) => (typeof value === "number" ? short(value) : String(value ?? ""));
+  const numeric = (value) => typeof value === "number" || /^([-+]?[\d,]*\.?\d+(e[-+]?\d+)?|[–-]|)$/i.test(wording(value));
 
+  /** A column is set to the right only if nothing in it is text. Rows with sentences become blocks on a phone. */
   function table(section) {
     const body = el("tbody"), rows = section.rows.slice();
-    const paint = () => body.replaceChildren(...rows.map((row) => el("tr", {}, ...row.map((value) => cell("td", value)))));
+    const right = section.header.map((_, k) => rows.every((row) => numeric(row[k])) && rows.some((row) => wording(row[k]) !== ""));
+    const stacked = rows.some((row) => row.some((value) => wording(value).length > 60));
+    const cell = (value, k) => {
+      const words = wording(value), kind = right[k] ? "number" : words.length > 60 ? "long" : words.length < 24 ? "short" : "";
+      return el("td", { class: words === "" ? `${kind} empty` : kind, "data-label": section.header[k] }, words);
+    };
+    const paint = () => body.replaceChildren(...rows.map((row) => el("tr", {}, ...row.map(cell))));
     const heads = section.header.map((name, k) => {
-      const head = el("th", { "aria-sort": "none", title: "sort" }, name);
+      const head = el("th", { "aria-sort": "none", title: "sort", class: right[k] ? "number" : "" }, name);
       head.addEventListener("click", () => {
         const up = head.getAttribute("aria-sort") !== "ascending", sign = up ? 1 : -1;
         const value = (row) => { const found = Number(String(row[k]).replaceAll(",", "")); return Number.isNaN(found) ? String(row[k]) : found; };
@@ -301,13 +309,16 @@
       return head;
     });
     paint();
-    return [el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body))];
+    const sheet = el("table", stacked ? { class: "stacked" } : {}, el("thead", {}, el("tr", {}, ...heads)), body);
+    return [el("div", { class: "scroll" }, sheet)];
   }
 
-  const facts = (section) => [el("div", { class: "scroll" }, el("table", { class: "facts" }, el("tbody", {},
-    ...section.rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), cell("td", value))))))];
+  const facts = (section) => [el("table", { class: "facts" }, el("tbody", {},
+    ...section.rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, wording(value))))))];
 
-  const prose = (section) => section.text.map((line) => el("p", {}, line));
+  /** Paragraphs; one that nobody would read to its end, such as a step for each of a hundred agents, is folded. */
+  const prose = (section) => section.text.map((line) => (line.length < 700 ? el("p", {}, line)
+    : el("details", {}, el("summary", {}, `${line.slice(0, 120)} ...`), el("p", {}, line))));
 
   // ---------------------------------------------------------------- the page
 
