@@ -174,9 +174,11 @@ def test_doctor_tells_what_works(call, monkeypatch):
         raise RuntimeError("nothing works")
 
     monkeypatch.setitem(sys.modules["npga.cli._doctor"].CHECKS, "solve", broken)
+    monkeypatch.setitem(sys.modules["npga.cli._doctor"].OPTIONAL, "no-such-package", ("mpi", "nothing"))
     done = call("doctor")
     assert done.exit_code == 1
     assert "nothing works" in done.output
+    assert "pip install 'npga[mpi]'" in " ".join(done.output.split())
 
 
 def test_reproduce_lists_its_choices_and_refuses_unknown_ones(call):

@@ -23,6 +23,7 @@ OPTIONAL = {
     "scikit-learn": ("sklearn", "fetching Covtype with scikit-learn"),
     "mpi4py": ("mpi", "agents on MPI ranks"),
     "grpcio": ("net", "agents at different organisations"),
+    "pypower": ("power", "cases of power grids by name"),
 }
 REQUIRED = ("numpy", "scipy", "networkx")
 

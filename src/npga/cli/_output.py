@@ -17,6 +17,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from npga import __version__
 from npga.errors import NpgaError
@@ -76,7 +77,7 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
         numeric = k > 0 and all(_is_number(row[k]) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))  # as it stands: 'npga[mpi]' is no markup
     console().print(table)
 
 
