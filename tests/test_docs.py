@@ -13,6 +13,7 @@ sys.path.insert(0, str(DOCS / "_ext"))
 
 pytest.importorskip("numpydoc", reason="numpydoc comes with npga[docs]")
 import api_pages  # noqa: E402
+import gallery_pages  # noqa: E402
 import message_index  # noqa: E402
 
 
@@ -50,7 +51,15 @@ def test_formulas_keep_their_characters():
 def test_the_index_of_messages_finds_them():
     found = message_index.messages()
     assert any("is not connected" in sentence for _, sentence in found["networks"])
+    assert any(sentence == "version {name} is unknown; did you mean {...}?" for _, sentence in found["networks"])
     assert all(room in found for room in ("functions", "networks", "problem", "solver", "runtimes", "cli"))
+
+
+def test_every_example_is_named_at_the_head_of_the_gallery_in_its_order():
+    examples = DOCS.parent / "examples"
+    header = (examples / "GALLERY_HEADER.rst").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^- :doc:`(\w+)`: .*\?$", header, re.MULTILINE)) == gallery_pages.ORDER
+    assert set(gallery_pages.ORDER) == {path.stem for path in examples.glob("*.py")}
 
 
 def test_every_page_has_a_place_in_the_tree():

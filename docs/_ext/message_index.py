@@ -48,21 +48,18 @@ def _sentence(node: ast.expr) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(_sentence(part) for part in node.values)
     if isinstance(node, ast.FormattedValue):
-        return "{" + _name(node.value) + "}"
+        return _filled(node.value)
     if isinstance(node, ast.BinOp):
         return _sentence(node.left) + _sentence(node.right)
     return ""
 
 
-def _name(node: ast.expr) -> str:
+def _filled(node: ast.expr) -> str:
     """What is filled in, as far as it has a name that says something."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        return _name(node.args[0])
-    return "..."
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "nearest":
+        return "did you mean {...}?"
+    name = getattr(node, "id", getattr(node, "attr", "_"))
+    return "{...}" if name.startswith("_") else "{" + name + "}"
 
 
 def write_page(app: Any) -> None:
