@@ -207,9 +207,11 @@ class PackedFunction:
 
     def struct(self, ready: Array, copies: int) -> Any:
         """The struct, valid as long as this object and the ready columns are alive."""
-        names = ("ready_a", "ready_b", "ready_c", "ready_t")
-        rows = addresses(**self.columns, **dict(zip(names, ready, strict=True)))
-        return c.Function(count=len(self.segments), segments=ctypes.addressof(self._table), copies=copies, **rows)
+        columns = addresses(**self.columns)
+        own = c.Columns(**{letter: columns.pop(letter) for letter in "abc"})
+        ready = c.Columns(*(row.ctypes.data for row in ready))
+        table = ctypes.addressof(self._table)
+        return c.Function(count=len(self.segments), segments=table, own=own, ready=ready, copies=copies, **columns)
 
     @cached_property
     def _table(self) -> Any:
@@ -280,11 +282,12 @@ def _append(packed: PackedFunction, form: KernelForm, start: int) -> None:
         last.stop = stop
         return
     segment = c.Segment(kind=int(form.kind), start=start, stop=stop, is_bent=bent is not None)
-    if form.groups:
-        ends = np.cumsum([0, *(group.size for group in form.groups)], dtype=np.int64)
-        members = np.concatenate(form.groups).astype(np.int64)
+    if not form.kind.is_separable and not form.kind.has_matrix:
+        ends = np.cumsum([0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64)
+        members = np.concatenate(form.groups or [[]]).astype(np.int64)
         packed.alive += [ends, members]
-        segment.groups, segment.ends, segment.members = len(form.groups), ends.ctypes.data, members.ctypes.data
+        segment.groups, segment.ends = len(ends) - 1, ends.ctypes.data
+        segment.members = members.ctypes.data if form.groups else None
     if form.kind.has_matrix:
         segment.matrix, owned = pack_matrix(form.matrix, dtype)
         vector = np.broadcast_to(np.asarray(form.vector, dtype), form.matrix.shape[0]).copy()

@@ -1,6 +1,6 @@
 """The compiled core: loops and formulas in C++, how they are built (`_build`), found and loaded.
 
-Reading order of the sources: plan (what they are given), elementwise, functions, products, mixing, threads, schedules,
+Reading order of the sources: plan (what they are given), products, elementwise, functions, mixing, threads, schedules,
 measure, core. A checkout whose library is missing or older than its sources builds it at first use, when there is a
 compiler; where that does not work, `find_core` says why, and NumPy runs instead. ``NPGA_CORE`` names another library.
 """

@@ -15,11 +15,9 @@ namespace npga {
 
 // The columns for the prox of g with the steps alpha, and of h* with the step beta/n.
 template <class T> void prepare_steps(const Plan<T>& plan) {
-    const Function<T>&g = plan.g, &h = plan.h;
     const double t = plan.beta / double(plan.n);
-    prepare(g, false, plan.alpha, 1, ready(g));
-    for (Int k = 0; k < h.copies; ++k)
-        prepare(h, true, &t, 0, ready(h).from(k * plan.p));
+    prepare(plan.g, false, plan.alpha, 1, plan.g.ready);
+    for (Int k = 0; k < plan.h.copies; ++k) prepare(plan.h, true, &t, 0, from(plan.h.ready, k * plan.p));
 }
 
 // Advance by lengths[0], lengths[1], ... iterations, with a row of findings after each unless `table` is null. Ends where a
@@ -54,9 +52,8 @@ double apply_function(const Function<T>& f, Int operation, const T* x, double t,
     if (operation == 0) return value(f, x, slack, work);
     if (operation == 1) add_grad(f, Int(0), f.count, x, out, work);
     if (operation < 2 || f.count == 0) return 0;
-    prepare(f, operation == 3, &t, 0, ready(f));
-    if (operation == 2) prox(f, ready(f), Int(0), f.count, x, x, out);
-    if (operation == 3) conj_prox(f, Int(0), f.segments[f.count - 1].stop, x, x, out);
+    prepare(f, operation == 3, &t, 0, f.ready);
+    prox(f, operation == 3, f.ready, 0, f.count, 0, f.segments[f.count - 1].stop, x, x, out);
     return 0;
 }
 

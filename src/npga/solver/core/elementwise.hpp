@@ -4,9 +4,8 @@
 // for_conj(k, t) turn the parameters into those that prox and conj_prox read, and no division is left in their loops.
 // npga.functions states the same mathematics in NumPy; a test compares all of it.
 #pragma once
-#include "plan.h"
+#include "products.hpp"
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -15,11 +14,8 @@ namespace npga {
 template <class T> struct Row {
     T a, b, c;
 };
-template <class T> struct Columns {
-    T *a, *b, *c;
-    Row<std::remove_const_t<T>> operator[](Int j) const { return {a[j], b[j], c[j]}; }
-    Columns from(Int j) const { return {a + j, b + j, c + j}; }
-};
+template <class T> inline Row<T> at(Columns<T> k, Int j) { return {k.a[j], k.b[j], k.c[j]}; }
+template <class T> inline Columns<T> from(Columns<T> k, Int j) { return {k.a + j, k.b + j, k.c + j, k.t + j}; }
 
 // The number of [lo, hi] next to x; NaN stays NaN.
 template <class T> inline T clip(T x, T lo, T hi) {
@@ -30,45 +26,41 @@ template <class T> inline T clip(T x, T lo, T hi) {
 // Zero; what a formula below does not state is as here: parameters that need no preparation, and the gradient of those
 // that have none.
 template <class T> struct Zero {
-    using K = Row<T>;
-    static T value(T, K, T) { return 0; }
-    static T grad(T, K) { return 0; }
-    static K for_prox(K k, T) { return k; }
-    static T prox(T x, K) { return x; }
-    static K for_conj(K k, T) { return k; }
-    static T conj_prox(T, K) { return 0; }
+    static T value(T, Row<T>, T) { return 0; }
+    static T grad(T, Row<T>) { return 0; }
+    static Row<T> for_prox(Row<T> k, T) { return k; }
+    static T prox(T x, Row<T>) { return x; }
+    static Row<T> for_conj(Row<T> k, T) { return k; }
+    static T conj_prox(T, Row<T>) { return 0; }
 };
 
 // a r
 template <class T> struct Linear : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T) { return k.a * (x - k.c); }
-    static T grad(T, K k) { return k.a; }
-    static K for_prox(K k, T t) { return {t * k.a, 0, 0}; }
-    static T prox(T x, K q) { return x - q.a; }
-    static T conj_prox(T, K q) { return q.a; }
+    static T value(T x, Row<T> k, T) { return k.a * (x - k.c); }
+    static T grad(T, Row<T> k) { return k.a; }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 0, 0}; }
+    static T prox(T x, Row<T> q) { return x - q.a; }
+    static T conj_prox(T, Row<T> q) { return q.a; }
 };
 
 // (a/2) r^2 + b. The prox is a correction of x, so that rounding is relative to the distance travelled.
 template <class T> struct Square : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T) { return k.a * (x - k.c) * (x - k.c) / 2 + k.b; }
-    static T grad(T x, K k) { return k.a * (x - k.c); }
-    static K for_prox(K k, T t) { return {t * k.a / (1 + t * k.a), 0, k.c}; }
-    static T prox(T x, K q) { return x - q.a * (x - q.c); }
-    static K for_conj(K k, T t) { return {1 / (1 + t / k.a), 0, t * k.c}; }
-    static T conj_prox(T x, K q) { return q.a * (x - q.c); }
+    static T value(T x, Row<T> k, T) { return k.a * (x - k.c) * (x - k.c) / 2 + k.b; }
+    static T grad(T x, Row<T> k) { return k.a * (x - k.c); }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a / (1 + t * k.a), 0, k.c}; }
+    static T prox(T x, Row<T> q) { return x - q.a * (x - q.c); }
+    static Row<T> for_conj(Row<T> k, T t) { return {1 / (1 + t / k.a), 0, t * k.c}; }
+    static T conj_prox(T x, Row<T> q) { return q.a * (x - q.c); }
 };
 
 // a |r| + (b/2) r^2, with a gradient where a = 0. The conjugate is max(|y| - a, 0)^2/(2 b) + c y.
 template <class T> struct Elastic : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T) { return k.a * std::abs(x - k.c) + k.b * (x - k.c) * (x - k.c) / 2; }
-    static T grad(T x, K k) { return k.b * (x - k.c); }
-    static K for_prox(K k, T t) { return {t * k.a, 1 / (1 + t * k.b), k.c}; }
-    static T prox(T x, K q) { return q.c + (x - q.c - clip(x - q.c, -q.a, q.a)) * q.b; }
-    static K for_conj(K k, T t) { return {k.a, k.b / (t + k.b), t * k.c}; }
-    static T conj_prox(T x, K q) {
+    static T value(T x, Row<T> k, T) { return k.a * std::abs(x - k.c) + k.b * (x - k.c) * (x - k.c) / 2; }
+    static T grad(T x, Row<T> k) { return k.b * (x - k.c); }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 1 / (1 + t * k.b), k.c}; }
+    static T prox(T x, Row<T> q) { return q.c + (x - q.c - clip(x - q.c, -q.a, q.a)) * q.b; }
+    static Row<T> for_conj(Row<T> k, T t) { return {k.a, k.b / (t + k.b), t * k.c}; }
+    static T conj_prox(T x, Row<T> q) {
         const T r = x - q.c, near = clip(r, -q.a, q.a);
         return near + q.b * (r - near);
     }
@@ -76,41 +68,38 @@ template <class T> struct Elastic : Zero<T> {
 
 // a r^2/2 for |r| <= b, a (b |r| - b^2/2) beyond. The conjugate is y^2/(2 a) + c y on |y| <= a b.
 template <class T> struct Huber : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T) {
+    static T value(T x, Row<T> k, T) {
         const T r = std::abs(x - k.c), q = r > k.b ? k.b : r;
         return k.a * (q * q / 2 + k.b * (r - q));
     }
-    static T grad(T x, K k) { return k.a * clip(x - k.c, -k.b, k.b); }
-    static K for_prox(K k, T t) { return {t * k.a / (1 + t * k.a), t * k.a * k.b, k.c}; }
-    static T prox(T x, K q) { return x - clip(q.a * (x - q.c), -q.b, q.b); }
-    static K for_conj(K k, T t) { return {1 / (1 + t / k.a), k.a * k.b, t * k.c}; }
-    static T conj_prox(T x, K q) { return clip(q.a * (x - q.c), -q.b, q.b); }
+    static T grad(T x, Row<T> k) { return k.a * clip(x - k.c, -k.b, k.b); }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a / (1 + t * k.a), t * k.a * k.b, k.c}; }
+    static T prox(T x, Row<T> q) { return x - clip(q.a * (x - q.c), -q.b, q.b); }
+    static Row<T> for_conj(Row<T> k, T t) { return {1 / (1 + t / k.a), k.a * k.b, t * k.c}; }
+    static T conj_prox(T x, Row<T> q) { return clip(q.a * (x - q.c), -q.b, q.b); }
 };
 
 // max(a r, b r), a <= b. The conjugate is c y on a <= y <= b.
 template <class T> struct Kinked : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T) {
+    static T value(T x, Row<T> k, T) {
         const T left = k.a * (x - k.c), right = k.b * (x - k.c);
         return left > right ? left : right;
     }
-    static K for_prox(K k, T t) { return {t * k.a, t * k.b, k.c}; }
-    static T prox(T x, K q) { return x - clip(x - q.c, q.a, q.b); }
-    static K for_conj(K k, T t) { return {k.a, k.b, t * k.c}; }
-    static T conj_prox(T x, K q) { return clip(x - q.c, q.a, q.b); }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, t * k.b, k.c}; }
+    static T prox(T x, Row<T> q) { return x - clip(x - q.c, q.a, q.b); }
+    static Row<T> for_conj(Row<T> k, T t) { return {k.a, k.b, t * k.c}; }
+    static T conj_prox(T x, Row<T> q) { return clip(x - q.c, q.a, q.b); }
 };
 
 // 0 for a <= x <= b, up to `slack` times (1 + |bound|) as in npga.functions, else infinity.
 template <class T> struct Interval : Zero<T> {
-    using K = Row<T>;
-    static T value(T x, K k, T slack) {
+    static T value(T x, Row<T> k, T slack) {
         const bool member = x >= k.a - slack * (1 + std::abs(k.a)) && x <= k.b + slack * (1 + std::abs(k.b));
         return member ? T(0) : std::numeric_limits<T>::infinity();
     }
-    static T prox(T x, K q) { return clip(x, q.a, q.b); }
-    static K for_conj(K k, T t) { return {t * k.a, t * k.b, 0}; }
-    static T conj_prox(T x, K q) { return x - clip(x, q.a, q.b); }
+    static T prox(T x, Row<T> q) { return clip(x, q.a, q.b); }
+    static Row<T> for_conj(Row<T> k, T t) { return {t * k.a, t * k.b, 0}; }
+    static T conj_prox(T x, Row<T> q) { return x - clip(x, q.a, q.b); }
 };
 
 // The floating-point numbers as words: sign, exponent, fraction. Adding `whole` rounds to a whole number, which then
@@ -168,7 +157,6 @@ template <class T> inline T rough_log(T x) {
 // b ln(1 + exp(-a r)), a = -1 or +1. With v = a (u - c) and y = a (x - c) its prox solves F(v) = v - y - s sigma(-v) = 0,
 // s = t b, on [y, y + s]; that of the conjugate is the gradient at prox_{f/t}(x/t), which does not cancel for large t.
 template <class T> struct Logistic : Zero<T> {
-    using K = Row<T>;
     static constexpr Int block = 64;
 
     // sigma(-v); NaN stays NaN
@@ -176,21 +164,21 @@ template <class T> struct Logistic : Zero<T> {
         const T e = exp_negative(-std::abs(v));
         return (v >= 0 ? e : v < 0 ? T(1) : v) / (1 + e);
     }
-    static T value(T x, K k, T) {
+    static T value(T x, Row<T> k, T) {
         const T m = -k.a * (x - k.c);
         return k.b * ((m > 0 ? m : T(0)) + std::log1p(std::exp(-std::abs(m))));
     }
-    static T grad(T x, K k) { return -k.b * k.a * falling(k.a * (x - k.c)); }
-    static K for_prox(K k, T t) { return {k.a, t * k.b, k.c}; }
-    static K for_conj(K k, T t) { return {k.a / t, k.b, k.a * k.c}; }
+    static T grad(T x, Row<T> k) { return -k.b * k.a * falling(k.a * (x - k.c)); }
+    static Row<T> for_prox(Row<T> k, T t) { return {k.a, t * k.b, k.c}; }
+    static Row<T> for_conj(Row<T> k, T t) { return {k.a / t, k.b, k.a * k.c}; }
 
     // Both proximal maps of m coordinates, a block at a time; the guess is an earlier result.
-    static void prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
+    static void prox(Int m, const T* x, Columns<T> q, const T* guess, T* out) {
         by_blocks(
             m, [=](Int j, T& y, T& s, T& v) { y = q.a[j] * (x[j] - q.c[j]), s = q.b[j], v = q.a[j] * (guess[j] - q.c[j]); },
             [=](Int j, T v) { out[j] = q.c[j] + q.a[j] * v; });
     }
-    static void conj_prox(Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
+    static void conj_prox(Int m, const T* x, Columns<T> q, const T* guess, T* out) {
         constexpr T tiny = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
         const auto enter = [=](Int j, T& y, T& s, T& v) {
             y = q.a[j] * x[j] - q.c[j], s = q.b[j] * std::abs(q.a[j]);
@@ -205,12 +193,10 @@ template <class T> struct Logistic : Zero<T> {
     template <class Enter, class Leave> static void by_blocks(Int m, Enter enter, Leave leave) {
         T y[block], s[block], v[block];
         for (Int first = 0; first < m; first += block) {
-            const Int count = m - first < block ? m - first : block;
-#pragma omp simd
-            for (Int k = 0; k < count; ++k) enter(first + k, y[k], s[k], v[k]);
+            const Int count = smaller(block, m - first);
+            each(0, count, [&](Int k) { enter(first + k, y[k], s[k], v[k]); });
             roots(count, y, s, v);
-#pragma omp simd
-            for (Int k = 0; k < count; ++k) leave(first + k, v[k]);
+            each(0, count, [&](Int k) { leave(first + k, v[k]); });
         }
     }
 
@@ -221,11 +207,10 @@ template <class T> struct Logistic : Zero<T> {
     static void roots(Int count, const T* y, const T* s, T* v) {
         constexpr T eps = std::numeric_limits<T>::epsilon();
         T lower[block], upper[block], closed[block];
-#pragma omp simd
-        for (Int k = 0; k < count; ++k) {
+        each(0, count, [&](Int k) {
             lower[k] = y[k], upper[k] = y[k] + s[k], closed[k] = 0;
             v[k] = clip(v[k], lower[k], upper[k]);
-        }
+        });
         T finished = 0;
         for (int step = 0; finished < count; ++step) {
             const T newton_ends = step < 60 ? T(0) : T(1);
@@ -254,25 +239,23 @@ template <class T> struct Logistic : Zero<T> {
 // -a ln r for r > 0, else infinity. The prox is c + v with v (v - y) = s, v > 0, y = x - c and s = t a; that of the
 // conjugate is its mirror image.
 template <class T> struct NegLog : Zero<T> {
-    using K = Row<T>;
     static T root(T y, T s) {
         const T far = std::abs(y) + std::sqrt(y * y + 4 * s);
         return y >= 0 ? far / 2 : 2 * s / far;
     }
-    static T value(T x, K k, T) {
+    static T value(T x, Row<T> k, T) {
         return x > k.c ? -k.a * std::log(x - k.c) : std::numeric_limits<T>::infinity();
     }
-    static K for_prox(K k, T t) { return {t * k.a, 0, k.c}; }
-    static T prox(T x, K q) { return q.c + root(x - q.c, q.a); }
-    static K for_conj(K k, T t) { return {t * k.a, 0, t * k.c}; }
-    static T conj_prox(T x, K q) { return -root(q.c - x, q.a); }
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 0, k.c}; }
+    static T prox(T x, Row<T> q) { return q.c + root(x - q.c, q.a); }
+    static Row<T> for_conj(Row<T> k, T t) { return {t * k.a, 0, t * k.c}; }
+    static T conj_prox(T x, Row<T> q) { return -root(q.c - x, q.a); }
 };
 
 // a r ln r for r >= 0, else infinity. With s = t a the prox is c + s y, y + ln y = (x - c)/s - 1 - ln s. The conjugate is
 // a exp(y/a - 1) + c y; with s = a/t, y + ln y = (x - t c)/a - 1 - ln s, its prox is x - t c - a y = a (1 + ln(s y)),
 // the latter without cancellation where y is large.
 template <class T> struct Entropy : Zero<T> {
-    using K = Row<T>;
     // y + ln y = z, Wright's omega function: a guess, and steps of fourth order (Fritsch, Shafer and Crowley, 1973).
     static T omega(T z) {
         if (!(z > -40)) return std::exp(z); // NaN stays NaN
@@ -283,33 +266,27 @@ template <class T> struct Entropy : Zero<T> {
         }
         return y;
     }
-    static T value(T x, K k, T) {
+    static T value(T x, Row<T> k, T) {
         const T r = x - k.c;
         return r > 0 ? k.a * r * std::log(r) : r == 0 ? T(0) : std::numeric_limits<T>::infinity();
     }
-    static K for_prox(K k, T t) { return {t * k.a, 1 + std::log(t * k.a), k.c}; }
-    static T prox(T x, K q) { return q.c + q.a * omega((x - q.c) / q.a - q.b); }
-    static K for_conj(K k, T t) { return {k.a, 1 + std::log(k.a / t), t * k.c}; }
-    static T conj_prox(T x, K q) {
+    static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 1 + std::log(t * k.a), k.c}; }
+    static T prox(T x, Row<T> q) { return q.c + q.a * omega((x - q.c) / q.a - q.b); }
+    static Row<T> for_conj(Row<T> k, T t) { return {k.a, 1 + std::log(k.a / t), t * k.c}; }
+    static T conj_prox(T x, Row<T> q) {
         const T y = omega((x - q.c) / q.a - q.b);
         return y > 1 ? q.a * (q.b + std::log(y)) : x - q.c - q.a * y;
     }
 };
 
-// Which formula is decided once, outside the loop; Python refuses kinds that are not listed.
+// Which formula is decided once, outside the loop, by its place in this list; Python refuses kinds that are not in it.
 template <class T, class Run> inline void with_kind(Int kind, Run&& run) {
-    switch (kind) {
-    case ZERO: return run(Zero<T>{});
-    case LINEAR: return run(Linear<T>{});
-    case SQUARE: return run(Square<T>{});
-    case ELASTIC: return run(Elastic<T>{});
-    case HUBER: return run(Huber<T>{});
-    case KINKED: return run(Kinked<T>{});
-    case INTERVAL: return run(Interval<T>{});
-    case LOGISTIC: return run(Logistic<T>{});
-    case NEG_LOG: return run(NegLog<T>{});
-    case ENTROPY: return run(Entropy<T>{});
-    }
+    const auto pick = [&](auto... formulas) {
+        Int place = 0;
+        ((kind == place++ ? run(formulas) : void()), ...);
+    };
+    pick(Zero<T>{}, Linear<T>{}, Square<T>{}, Elastic<T>{}, Huber<T>{}, Kinked<T>{}, Interval<T>{}, Logistic<T>{},
+         NegLog<T>{}, Entropy<T>{});
 }
 
 } // namespace npga

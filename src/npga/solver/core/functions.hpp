@@ -1,7 +1,6 @@
 // Functions of many coordinates: loops over the segments, and the kinds that are not sums over coordinates.
 #pragma once
 #include "elementwise.hpp"
-#include "products.hpp"
 
 namespace npga {
 
@@ -16,30 +15,25 @@ namespace npga {
 
 template <class T> inline T positive(T x) { return x < 0 ? T(0) : x; } // NaN stays NaN
 
-// Shrink r on the coordinates at(0), ..., at(m - 1): onto |r| <= a, or by the length a.
-template <class T, class At>
-inline void shrink(bool project, bool conjugate, Int m, At at, const T* x, Columns<const T> q, T* out) {
-    T total = 0;
-    for (Int k = 0; k < m; ++k) total += (x[at(k)] - q.c[at(k)]) * (x[at(k)] - q.c[at(k)]);
-    const T length = std::sqrt(total), a = m ? q.a[at(0)] : T(0);
-    T factor = 1;
-    if (project) {
-        if (length > a) factor = a / length;
-    } else {
-        factor = length > 0 ? positive(1 - a / length) : length; // NaN stays NaN
-    }
-    for (Int k = 0; k < m; ++k) {
-        const Int j = at(k);
-        if (conjugate) out[j] = factor * (x[j] - q.c[j]);
-        else if (factor != 1) out[j] = q.c[j] + factor * (x[j] - q.c[j]);
-        else out[j] = x[j];
+// What `run` does with the groups of a segment: m coordinates each, of which at(k) is the k-th.
+template <class T, class Run> inline void each_group(const Segment<T>& s, Run&& run) {
+    for (Int g = 0; g < s.groups; ++g) {
+        const Int *members = s.members, first = s.ends[g], m = s.ends[g + 1] - first;
+        members ? run(m, [=](Int k) { return members[first + k]; }) : run(m, [=](Int k) { return first + k; });
     }
 }
 
-// r - max(r - theta, 0) or max(r - theta, 0) with theta such that the latter has the sum a. Starting from all coordinates,
-// those at or below the threshold of the others are dropped until none is left to drop (Michelot, 1986): the same
-// threshold as by sorting. The shift by the maximum keeps the sums small.
-template <class T> inline void simplex(bool conjugate, Int m, const T* x, Columns<const T> q, T* out) {
+// |r| on a group
+template <class Sum, class T, class At> inline Sum length(Int m, At at, const T* x, const T* c) {
+    Sum squares = 0;
+    for (Int k = 0; k < m; ++k) squares += Sum(x[at(k)] - c[at(k)]) * Sum(x[at(k)] - c[at(k)]);
+    return std::sqrt(squares);
+}
+
+// r - max(r - theta, 0) or max(r - theta, 0) with theta such that the latter has the sum a. Starting from all
+// coordinates, those at or below the threshold of the others are dropped until none is left to drop (Michelot, 1986): the
+// same threshold as by sorting. The shift by the maximum keeps the sums small.
+template <class T> inline void simplex(bool conjugate, Int m, const T* x, Columns<T> q, T* out) {
     T shift = x[0] - q.c[0], theta = -std::numeric_limits<T>::infinity();
     for (Int j = 1; j < m; ++j) shift = x[j] - q.c[j] > shift ? x[j] - q.c[j] : shift;
     for (Int count = m + 1, kept = 0; kept != count;) {
@@ -59,41 +53,36 @@ template <class T> inline void simplex(bool conjugate, Int m, const T* x, Column
     }
 }
 
-template <class T>
-inline void block_prox(const Segment<T>& s, bool conjugate, const T* x, Columns<const T> q, T* out) {
+// Either prox: r is shrunk onto |r| <= a, or by the length a.
+template <class T> inline void block_prox(const Segment<T>& s, bool conjugate, const T* x, Columns<T> q, T* out) {
+    if (s.kind == SIMPLEX) return simplex(conjugate, s.stop - s.start, x, q, out);
     const bool project = (s.kind == BALL) != conjugate;
-    const Int m = s.stop - s.start;
-    if (s.kind == SIMPLEX) return simplex(conjugate, m, x, q, out);
-    if (s.kind != GROUPS) return shrink(project, conjugate, m, [](Int k) { return k; }, x, q, out);
-    for (Int g = 0; g < s.groups; ++g) {
-        const Int* members = s.members + s.ends[g];
-        shrink(project, conjugate, s.ends[g + 1] - s.ends[g], [=](Int k) { return members[k]; }, x, q, out);
-    }
+    each_group(s, [=](Int m, auto at) {
+        const T r = length<T>(m, at, x, q.c), a = m ? q.a[at(0)] : T(0);
+        const T factor = project ? (r > a ? a / r : T(1)) : r > 0 ? positive(1 - a / r) : r; // NaN stays NaN
+        for (Int k = 0; k < m; ++k) {
+            const Int j = at(k);
+            if (conjugate) out[j] = factor * (x[j] - q.c[j]);
+            else out[j] = factor == 1 ? x[j] : q.c[j] + factor * (x[j] - q.c[j]);
+        }
+    });
 }
 
 // f(x), membership up to the tolerance of npga.functions.
-template <class T> double block_value(const Segment<T>& s, const T* x, Columns<const T> k, double slack) {
-    const Int m = s.stop - s.start;
-    const double infinity = std::numeric_limits<double>::infinity(), a = k.a[0];
-    double squares = 0, sum = 0, least = infinity, largest = 0, total = 0;
-    for (Int j = 0; j < m; ++j) {
-        const double r = x[j] - k.c[j], c = std::abs(k.c[j]);
-        squares += r * r, sum += r;
+template <class T> double block_value(const Segment<T>& s, const T* x, const T* a, const T* c, double slack) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    double sum = 0, least = infinity, largest = 0, norms = 0;
+    for (Int j = 0; j < s.stop - s.start; ++j) {
+        const double r = x[j] - c[j], far = std::abs(c[j]);
+        sum += r;
         least = r < least ? r : least;
-        largest = c > largest ? c : largest;
+        largest = far > largest ? far : largest;
     }
-    if (s.kind == NORM) return a * std::sqrt(squares);
-    if (s.kind == BALL) return std::sqrt(squares) <= a + slack * (1 + a + largest) ? 0 : infinity;
-    if (s.kind == SIMPLEX) return least >= -slack && std::abs(sum - a) <= slack * (1 + a) ? 0 : infinity;
-    for (Int g = 0; g < s.groups; ++g) {
-        squares = 0;
-        for (Int i = s.ends[g]; i < s.ends[g + 1]; ++i) {
-            const double r = x[s.members[i]] - k.c[s.members[i]];
-            squares += r * r;
-        }
-        total += k.a[s.members[s.ends[g]]] * std::sqrt(squares);
-    }
-    return total;
+    if (s.kind == SIMPLEX) return least >= -slack && std::abs(sum - a[0]) <= slack * (1 + double(a[0])) ? 0 : infinity;
+    each_group(s, [&](Int m, auto at) {
+        norms += (s.kind == BALL || !m ? 1 : double(a[at(0)])) * length<double>(m, at, x, c);
+    });
+    return s.kind != BALL ? norms : norms <= a[0] + slack * (1 + double(a[0]) + largest) ? 0 : infinity;
 }
 
 // ---------------------------------------------------------------- functions with a matrix, r = x - c
@@ -136,126 +125,97 @@ template <class T> double matrix_value(const Segment<T>& s, const T* x, const T*
 
 // ---------------------------------------------------------------- all segments
 
-template <class T> inline Columns<const T> parameters(const Function<T>& f) { return {f.a, f.b, f.c}; }
-
-// What proximal maps read: columns that were prepared, and the step at each coordinate.
-template <class T> struct Ready {
-    Columns<T> columns;
-    T* t;
-    Ready from(Int j) const { return {columns.from(j), t + j}; }
-};
-template <class T> inline Ready<T> ready(const Function<T>& f) { return {{f.ready_a, f.ready_b, f.ready_c}, f.ready_t}; }
-
-// Those of f, or of its conjugate, for the step t[j * each] at coordinate j. A bent segment takes the prox of its formula,
-// for the conjugate too, at another step.
+// The columns for the prox of f, or of its conjugate, with the step t[j * each] at coordinate j. A bent segment takes the
+// prox of its formula, for the conjugate too, at another step.
 template <class T, class Step>
-void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Ready<T> out) {
+void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Columns<T> out) {
     for (Int i = 0; i < f.count; ++i) {
         const Segment<T>& s = f.segments[i];
         const bool mirrored = conjugate && !s.is_bent, is_norm = s.kind == NORM || s.kind == GROUPS;
-        auto each_coordinate = [&](auto columns) {
+        const auto each_coordinate = [&](auto columns) {
             for (Int j = s.start; j < s.stop; ++j) {
                 const double given = double(t[j * each]), ridge = s.is_bent ? double(f.ridge[j]) : 0;
                 const double step = !s.is_bent ? given : conjugate ? 1 / (given + ridge) : given / (1 + given * ridge);
-                const Row<double> q = columns(Row<double>{double(f.a[j]), double(f.b[j]), double(f.c[j])}, step);
-                out.columns.a[j] = T(q.a), out.columns.b[j] = T(q.b), out.columns.c[j] = T(q.c), out.t[j] = T(given);
+                const Row<double> q = columns({double(f.own.a[j]), double(f.own.b[j]), double(f.own.c[j])}, step);
+                out.a[j] = T(q.a), out.b[j] = T(q.b), out.c[j] = T(q.c), out.t[j] = T(given);
             }
         };
         if (s.kind >= NORM)
-            each_coordinate([&](Row<double> k, double step) {
-                return Row<double>{mirrored == is_norm ? k.a : step * k.a, 0, mirrored ? step * k.c : k.c};
+            each_coordinate([=](Row<double> k, double step) -> Row<double> {
+                return {mirrored == is_norm ? k.a : step * k.a, 0, mirrored ? step * k.c : k.c};
             });
         with_kind<double>(s.kind, [&](auto phi) {
-            each_coordinate([&](auto k, double step) { return mirrored ? phi.for_conj(k, step) : phi.for_prox(k, step); });
+            each_coordinate([=](Row<double> k, double t) { return mirrored ? phi.for_conj(k, t) : phi.for_prox(k, t); });
         });
     }
 }
 
 // Add the gradient of the segments first to last - 1; x and `out` hold all coordinates.
 template <class T> void add_grad(const Function<T>& f, Int first, Int last, const T* x, T* out, T* work) {
-    const Columns<const T> k = parameters(f);
     for (Int i = first; i < last; ++i) {
         const Segment<T>& s = f.segments[i];
-        if (s.kind >= QUADRATIC) add_matrix_grad(s, x + s.start, k.c + s.start, out + s.start, work);
-        with_kind<T>(s.kind, [&](auto phi) {
-#pragma omp simd
-            for (Int j = s.start; j < s.stop; ++j) out[j] += phi.grad(x[j], k[j]);
+        if (s.kind >= QUADRATIC) add_matrix_grad(s, x + s.start, f.own.c + s.start, out + s.start, work);
+        with_kind<T>(s.kind, [&, k = f.own](auto phi) {
+            each(s.start, s.stop, [&](Int j) { out[j] += phi.grad(x[j], at(k, j)); });
         });
         for (Int j = s.start; j < s.stop && s.is_bent; ++j) out[j] += f.tilt[j] + f.ridge[j] * x[j];
     }
 }
 
-// One proximal map of m coordinates of one segment; `out` may be x.
+// One proximal map of m coordinates by the formula of one segment; `out` may be x.
 template <class T>
-inline void segment_prox(const Segment<T>& s, bool conjugate, Int m, const T* x, Columns<const T> q, const T* guess, T* out) {
+inline void formula_prox(const Segment<T>& s, bool conjugate, Int m, const T* x, Columns<T> q, const T* guess, T* out) {
     if (s.kind >= NORM) return block_prox(s, conjugate, x, q, out);
     with_kind<T>(s.kind, [&](auto phi) {
-        if constexpr (std::is_same_v<decltype(phi), Logistic<T>>) {
+        if constexpr (std::is_same_v<decltype(phi), Logistic<T>>)
             conjugate ? phi.conj_prox(m, x, q, guess, out) : phi.prox(m, x, q, guess, out);
-        } else if (conjugate) {
-#pragma omp simd
-            for (Int j = 0; j < m; ++j) out[j] = phi.conj_prox(x[j], q[j]);
-        } else {
-#pragma omp simd
-            for (Int j = 0; j < m; ++j) out[j] = phi.prox(x[j], q[j]);
-        }
+        else if (conjugate)
+            each(0, m, [=](Int j) { out[j] = phi.conj_prox(x[j], at(q, j)); });
+        else
+            each(0, m, [=](Int j) { out[j] = phi.prox(x[j], at(q, j)); });
     });
 }
 
-// The same for any segment, from the coordinate `at` on, which the arrays begin with. Bent ones complete the square,
+// Prox of the segments first to last - 1, or that of the conjugate, at the coordinates lo to hi, which the arrays begin
+// with; functions of blocks need all of theirs. Bent segments complete the square,
 //     prox_{t f}(x) = clip(prox_{s formula}((x - t tilt)/(1 + t ridge))),  s = t/(1 + t ridge),
 // and that of the conjugate is x - t prox_{f/t}(x/t), for which `out` must not be x.
 template <class T>
-void bent_prox(const Function<T>& f, const Segment<T>& s, bool conjugate, Int at, Int m, const T* x, Ready<T> q, const T* guess,
-               T* out) {
-    const Columns<const T> k = {q.columns.a, q.columns.b, q.columns.c};
-    if (!s.is_bent) return segment_prox(s, conjugate, m, x, k, guess, out);
-    for (Int j = 0; j < m; ++j) {
-        const T t = q.t[j], tilt = f.tilt[at + j], ridge = f.ridge[at + j];
-        out[j] = conjugate ? (x[j] - tilt) / (t + ridge) : (x[j] - t * tilt) / (1 + t * ridge);
-    }
-    segment_prox(s, false, m, out, k, conjugate ? out : guess, out);
-    for (Int j = 0; j < m; ++j) {
-        const T inside = clip(out[j], f.lo[at + j], f.hi[at + j]);
-        out[j] = conjugate ? x[j] - q.t[j] * inside : inside;
-    }
-}
-
-// Prox of the segments first to last - 1; all arrays hold all coordinates.
-template <class T> void prox(const Function<T>& f, Ready<T> q, Int first, Int last, const T* x, const T* guess, T* out) {
+void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int last, Int lo, Int hi, const T* x_lo,
+          const T* guess_lo, T* out_lo) {
     for (Int i = first; i < last; ++i) {
         const Segment<T>& s = f.segments[i];
-        const Int k = s.start;
-        bent_prox(f, s, false, k, s.stop - k, x + k, q.from(k), guess + k, out + k);
-    }
-}
-
-// Prox of the conjugate at the coordinates lo to hi, which the arrays hold; functions of blocks need all of theirs.
-template <class T> void conj_prox(const Function<T>& f, Int lo, Int hi, const T* x, const T* guess, T* out) {
-    for (Int i = 0; i < f.count; ++i) {
-        const Segment<T>& s = f.segments[i];
-        const Int start = s.start > lo ? s.start : lo, stop = s.stop * f.copies < hi ? s.stop * f.copies : hi, k = start - lo;
-        if (start < stop) bent_prox(f, s, true, start, stop - start, x + k, ready(f).from(start), guess + k, out + k);
+        const Int start = s.start > lo ? s.start : lo, m = smaller(s.stop * f.copies, hi) - start;
+        const T *x = x_lo + start - lo, *guess = guess_lo + start - lo;
+        T* out = out_lo + start - lo;
+        const Columns<T> q = from(ready, start);
+        if (m > 0 && !s.is_bent) formula_prox(s, conjugate, m, x, q, guess, out);
+        if (m <= 0 || !s.is_bent) continue;
+        const T *tilt = f.tilt + start, *ridge = f.ridge + start;
+        for (Int j = 0; j < m; ++j)
+            out[j] = conjugate ? (x[j] - tilt[j]) / (q.t[j] + ridge[j]) : (x[j] - q.t[j] * tilt[j]) / (1 + q.t[j] * ridge[j]);
+        formula_prox(s, false, m, out, q, conjugate ? out : guess, out);
+        for (Int j = 0; j < m; ++j) {
+            const T inside = clip(out[j], f.lo[start + j], f.hi[start + j]);
+            out[j] = conjugate ? x[j] - q.t[j] * inside : inside;
+        }
     }
 }
 
 template <class T> double value(const Function<T>& f, const T* x, double slack, T* work) {
-    const Columns<const T> k = parameters(f);
-    double total = 0;
+    double sum = 0;
     for (Int i = 0; i < f.count; ++i) {
         const Segment<T>& s = f.segments[i];
-        if (s.kind >= QUADRATIC) total += matrix_value(s, x + s.start, k.c + s.start, work);
-        else if (s.kind >= NORM) total += block_value(s, x + s.start, k.from(s.start), slack);
-        with_kind<T>(s.kind, [&](auto phi) {
-            double sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (Int j = s.start; j < s.stop; ++j) sum += phi.value(x[j], k[j], T(slack));
-            total += sum;
+        if (s.kind >= QUADRATIC) sum += matrix_value(s, x + s.start, f.own.c + s.start, work);
+        else if (s.kind >= NORM) sum += block_value(s, x + s.start, f.own.a + s.start, f.own.c + s.start, slack);
+        with_kind<T>(s.kind, [&, k = f.own](auto phi) {
+            sum += total(s.start, s.stop, [&](Int j) { return phi.value(x[j], at(k, j), T(slack)); });
         });
         for (Int j = s.start; j < s.stop && s.is_bent; ++j)
-            total += (f.tilt[j] + f.ridge[j] * x[j] / 2) * x[j] + f.base[j] + Interval<T>::value(x[j], {f.lo[j], f.hi[j], 0}, T(slack));
+            sum += (f.tilt[j] + f.ridge[j] * x[j] / 2) * x[j] + f.base[j] +
+                   Interval<T>::value(x[j], {f.lo[j], f.hi[j], 0}, T(slack));
     }
-    return total;
+    return sum;
 }
 
 } // namespace npga

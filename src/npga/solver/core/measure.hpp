@@ -65,9 +65,9 @@ double natural_steps(const Gauge<T>& gauge, const double* size, const double* fo
     return present;
 }
 
-template <class T> inline Ready<T> scratch_columns(const Gauge<T>& gauge, Int m) {
+template <class T> inline Columns<T> scratch_columns(const Gauge<T>& gauge, Int m) {
     T* at = gauge.columns;
-    return {{at, at + m, at + 2 * m}, at + 3 * m};
+    return {at, at + m, at + 2 * m, at + 3 * m};
 }
 
 // Largest relative move of a piece in a proximal step; the steps are left in gauge.agents.
@@ -95,9 +95,9 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         for (Int j = gauge.offsets[i]; j < gauge.offsets[i + 1]; ++j) along[j] = T(steps[i]);
     for (Int j = 0; j < d; ++j) ahead[j] = x[j] - along[j] * (ahead[j] + pulled[j]);
     if (!gauge.g_is_zero) {
-        const Ready<T> columns = scratch_columns(gauge, d);
+        const Columns<T> columns = scratch_columns(gauge, d);
         prepare(plan.g, false, along, 1, columns);
-        prox(plan.g, columns, Int(0), plan.g.count, ahead, x, ahead);
+        prox(plan.g, false, columns, 0, plan.g.count, 0, d, ahead, x, ahead);
     }
     out.stationarity = 0;
     for (Int i = 0; i < n; ++i) {
@@ -144,10 +144,10 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
         t = within(t > 0 ? t : 1, gauge.least_step, gauge.largest_step);
         for (Int k = lo; k < hi; ++k) along[k] = T(t);
     }
-    const Ready<T> columns = scratch_columns(gauge, p);
+    const Columns<T> columns = scratch_columns(gauge, p);
     prepare(plan.h, false, along, 1, columns);
     for (Int k = 0; k < p; ++k) near[k] = z[k] + along[k] * lam[k];
-    prox(plan.h, columns, Int(0), plan.h.count, near, z, near);
+    prox(plan.h, false, columns, 0, plan.h.count, 0, p, near, z, near);
     out.coupling = 0;
     double total = 0;
     for (Int b = 0; b < gauge.blocks; ++b) {

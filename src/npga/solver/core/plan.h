@@ -29,8 +29,9 @@ enum Kind : Int {
     BENT = 48 // any of these with `is_bent` below
 };
 
-// One formula on the coordinates start to stop. Group k of a GROUPS segment has the members[ends[k]] to
-// members[ends[k + 1] - 1], counted from `start`; matrix, vector and weight belong to the kinds with a matrix.
+// One formula on the coordinates start to stop. Group k, whose norm is taken, has the members[ends[k]] to
+// members[ends[k + 1] - 1], counted from `start`, or these very numbers where `members` is null; matrix, vector and
+// weight belong to the kinds with a matrix.
 template <class T> struct Segment {
     Int kind, start, stop, is_bent;
     Int groups;
@@ -41,16 +42,19 @@ template <class T> struct Segment {
     double weight;
 };
 
-// A function of all coordinates: segments, and parameters a, b, c for each coordinate. Bent segments have their formula
-// plus tilt x + (ridge/2) x^2 + base, for lo <= x <= hi. The ready columns hold what its prox (g) or that of its conjugate
-// (h) reads, computed from the parameters and the step once, and that step; h is repeated in them `copies` times, so that
-// the rows of several agents can be one loop.
+// Numbers for each coordinate: the parameters of its formula, or what a prox reads, made from them and from its step t.
+template <class T> struct Columns {
+    T *a, *b, *c, *t;
+};
+
+// A function of all coordinates: segments, and parameters for each coordinate. Bent segments have their formula plus
+// tilt x + (ridge/2) x^2 + base, for lo <= x <= hi. The ready columns are for its prox (g) or that of its conjugate (h),
+// which is repeated in them `copies` times, so that the rows of several agents can be one loop.
 template <class T> struct Function {
     Int count;
     const Segment<T>* segments;
-    const T *a, *b, *c;
+    Columns<T> own, ready;
     const T *tilt, *ridge, *base, *lo, *hi;
-    T *ready_a, *ready_b, *ready_c, *ready_t;
     Int copies;
 };
 

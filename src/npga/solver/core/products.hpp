@@ -31,12 +31,30 @@ template <class T> inline T sum(Int m, const T* x) {
     for (; j < m; ++j) total += x[j];
     return total;
 }
+
+inline Int smaller(Int a, Int b) { return a < b ? a : b; }
 template <class T> inline void swap(T*& a, T*& b) {
     T* c = a;
     a = b, b = c;
 }
 template <class T> inline void fill(Int m, T value, T* out) {
     for (Int j = 0; j < m; ++j) out[j] = value;
+}
+// run(lo) to run(hi - 1), many at a time, and the sum of what they return.
+template <class Run> inline void each(Int lo, Int hi, Run&& run) {
+#pragma omp simd
+    for (Int j = lo; j < hi; ++j) run(j);
+}
+template <class Run> inline double total(Int lo, Int hi, Run&& run) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (Int j = lo; j < hi; ++j) sum += run(j);
+    return sum;
+}
+
+// out += factor x
+template <class T> inline void add(Int m, T factor, const T* x, T* out) {
+    if (factor != 0) each(0, m, [=](Int j) { out[j] += factor * x[j]; });
 }
 
 // Lines of a matrix, columns or rows, are taken four at a time, which saves passes over the vector. Side by side they look

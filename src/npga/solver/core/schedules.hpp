@@ -13,11 +13,6 @@
 
 namespace npga {
 
-// Some agents and some of their rows. Loops over numbers see `runs` runs of `m` of them, p apart from `at` on in an n x p
-// array: a run for each agent, or whole rows of all agents in one.
-struct Tile {
-    Int first, last, lo, hi, runs, m, at;
-};
 template <class T> Tile whole_rows(const Plan<T>& plan, Int first, Int last) {
     return {first, last, 0, plan.p, 1, (last - first) * plan.p, first * plan.p};
 }
@@ -35,11 +30,9 @@ template <class T> void move(const Plan<T>& plan, Int k, const Arrays<T>& now, T
     const Int lo = plan.offsets[plan.groups[k]], hi = plan.offsets[plan.groups[k + 1]];
     const T theta = T(plan.theta);
     add_grad(plan.f, plan.f_bounds[k], plan.f_bounds[k + 1], now.x, now.force, work);
-#pragma omp simd
-    for (Int j = lo; j < hi; ++j) now.x_new[j] = now.x[j] - plan.alpha[j] * now.force[j];
-    prox(plan.g, ready(plan.g), plan.g_bounds[k], plan.g_bounds[k + 1], now.x_new, now.x, now.x_new);
-#pragma omp simd
-    for (Int j = lo; j < hi; ++j) now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]);
+    each(lo, hi, [=](Int j) { now.x_new[j] = now.x[j] - plan.alpha[j] * now.force[j]; });
+    prox(plan.g, false, plan.g.ready, plan.g_bounds[k], plan.g_bounds[k + 1], 0, plan.d, now.x_new, now.x, now.x_new);
+    each(lo, hi, [=](Int j) { now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]); });
 }
 
 // out_i += A_i^T lam_i on a tile; `cold` says that A comes from memory.
@@ -63,25 +56,22 @@ void images(const Plan<T>& plan, Tile t, const T* x, T* out, Int width, const T*
 // message before (Horner's rule). `before` points to agent 0, `out` to the first agent of the tile.
 template <class T>
 void compose(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power, const T* before, T* out, Int width) {
-    const T* latest = power_of_v(plan, now, plan.kept_powers) + t.at;
+    const T c = plan.c[power], b = plan.b[plan.kept_powers + power];
     for (Int k = 0; k < t.runs; ++k) {
-        const Int at = k * plan.p;
-        new_message(plan, power, t.m, now.lam + t.at + at, now.lam_prev + t.at + at, latest + at, out + k * width);
+        const Int at = t.at + k * plan.p;
+        const T *lam = now.lam + at, *lam_prev = now.lam_prev + at, *v = power_of_v(plan, now, plan.kept_powers) + at;
+        T* own = out + k * width;
+        if (b == 0) each(0, t.m, [=](Int j) { own[j] = c * (lam[j] - lam_prev[j]); });
+        else each(0, t.m, [=](Int j) { own[j] = c * (lam[j] - lam_prev[j]) + b * v[j]; });
     }
-    for (Int i = t.first; i < t.last && before; ++i)
-        add_mixed(plan, now, i, t.lo, t.hi, before, width, out + (i - t.first) * width);
+    if (before) add_mixed(plan, now, t, before, width, out, width);
 }
 
-// u += C dlam + gamma B^2 v: the powers of v that are known, and K times the last message, a block of columns at a time,
-// so that an agent's neighbours find its message in the cache.
+// u += C dlam + gamma B^2 v: the powers of v that are known, and K times the last message.
 template <class T> void correct(const Plan<T>& plan, const Arrays<T>& now, Tile t, const T* message, Int width) {
-    const Int p = plan.p, block = 128;
-    for (Int k = 0; k < t.runs; ++k)
-        for (Int m = 1; m <= plan.kept_powers; ++m)
-            add(t.m, plan.b[m], power_of_v(plan, now, m) + t.at + k * p, now.u + t.at + k * p);
-    for (Int lo = t.lo; lo < t.hi && plan.new_powers; lo += block)
-        for (Int i = t.first; i < t.last; ++i)
-            add_mixed(plan, now, i, lo, lo + block < t.hi ? lo + block : t.hi, message + lo - t.lo, width, now.u + i * p + lo);
+    for (Int at = t.at; at < t.at + t.runs * plan.p; at += plan.p)
+        for (Int m = 1; m <= plan.kept_powers; ++m) add(t.m, plan.b[m], power_of_v(plan, now, m) + at, now.u + at);
+    if (plan.new_powers) add_mixed(plan, now, t, message, width, now.u + t.at, plan.p);
 }
 
 // v+ = lam - u+ + beta A x_hat+, with the images in `scratch`. Where a run pauses, A x+ is written as well.
@@ -91,21 +81,16 @@ void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* sc
     if (pause) images(plan, t, now.x_new, now.Ax + t.at, plan.p);
     images(plan, t, now.x_hat, scratch, width, next);
     for (Int k = 0; k < t.runs; ++k) {
-        const Int at = t.at + k * plan.p;
-        const T *image = scratch + k * width, *lam = now.lam + at, *u = now.u + at;
-        T* v = now.v + at;
-#pragma omp simd
-        for (Int j = 0; j < t.m; ++j) v[j] = lam[j] - u[j] + beta * image[j];
+        const T *image = scratch + k * width, *lam = now.lam + t.at + k * plan.p, *u = now.u + t.at + k * plan.p;
+        each(0, t.m, [=, v = now.v + t.at + k * plan.p](Int j) { v[j] = lam[j] - u[j] + beta * image[j]; });
     }
 }
 
 // K^power v
 template <class T> void raise(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power) {
-    const T* source = power_of_v(plan, now, power - 1) + t.lo;
-    T* out = power_of_v(plan, now, power);
-    for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + t.at + k * plan.p);
-    for (Int i = t.first; i < t.last; ++i)
-        add_mixed(plan, now, i, t.lo, t.hi, source, plan.p, out + i * plan.p + t.lo);
+    T* out = power_of_v(plan, now, power) + t.at;
+    for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + k * plan.p);
+    add_mixed(plan, now, t, power_of_v(plan, now, power - 1) + t.lo, plan.p, out, plan.p);
 }
 
 // lam+ = prox_{t h*}(D v), in place of lam_prev; returns the sum of lam+ (finite or not).
@@ -122,7 +107,7 @@ template <class T> double finish(const Plan<T>& plan, const Arrays<T>& now, Tile
             mixed = scratch;
         }
         T* lam = now.lam_prev + at;
-        for (Int j = 0; j < t.m; j += m) conj_prox(plan.h, from, from + m, mixed + j, now.lam + at + j, lam + j);
+        for (Int j = 0; j < t.m; j += m) prox(plan.h, true, plan.h.ready, 0, plan.h.count, from, from + m, mixed + j, now.lam + at + j, lam + j);
         total += double(sum(t.m, lam));
     }
     return total;
