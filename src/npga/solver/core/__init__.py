@@ -11,7 +11,7 @@ import ctypes
 import logging
 import os
 import re
-from ctypes import c_double, c_int64, c_void_p
+from ctypes import CFUNCTYPE, c_double, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,31 +35,25 @@ def _declared() -> Any:
 
 
 structs = _declared()
-_ENTRIES: dict[str, tuple[Any, list[Any]]] = {
-    "prepare": (None, [c_void_p]),
-    "sweep": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "apply": (c_double, [c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
+# What core.cpp lists, in its order; calls release the interpreter's lock.
+_ENTRIES = {
+    "prepare": CFUNCTYPE(None, c_void_p),
+    "sweep": CFUNCTYPE(c_int64, *[c_void_p] * 4, c_int64, *[c_void_p] * 4),
+    "apply": CFUNCTYPE(c_double, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p),
 }
 
 
 class Core:
-    """A loaded library.
-
-    Attributes
-    ----------
-    calls : dict
-        Its functions by name and by the bytes of a number, 4 or 8; they release the interpreter's lock.
-    """
+    """A loaded library; `calls` are its functions by name and by the bytes of a number, 4 or 8."""
 
     def __init__(self, path: Path, variant: str) -> None:
         self.path, self.variant = path, variant
         self._library = ctypes.CDLL(str(path))
         self.calls: dict[tuple[str, int], Any] = {}
-        for name, (result, arguments) in _ENTRIES.items():
-            for bits in (32, 64):
-                function = getattr(self._library, f"{name}_{bits}")
-                function.restype, function.argtypes = result, arguments
-                self.calls[name, bits // 8] = function
+        for size in (4, 8):
+            addresses = (c_void_p * len(_ENTRIES)).in_dll(self._library, f"entries_{8 * size}")
+            for (name, kind), address in zip(_ENTRIES.items(), addresses, strict=True):
+                self.calls[name, size] = kind(address)
 
     def knows(self, kind: int) -> bool:
         """Whether there is a formula for a kind of function."""

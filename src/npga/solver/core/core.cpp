@@ -27,9 +27,7 @@ template <class T> void prepare_steps(const Plan<T>& plan) {
 template <class T>
 Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, const Int* lengths, Int count,
                   const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {
-    if (lengths[0] > 0 && task.chunk_count) begin_panels(plan, now, task);
-    for (Int k = share(plan.group_count, task, 0); k < share(plan.group_count, task, 1) && lengths[0] > 0; ++k)
-        if (!task.chunk_count) open(plan, now, group(plan, k));
+    if (lengths[0] > 0) task.chunk_count ? begin_panels(plan, now, task) : begin_agents(plan, now, task);
     meet(task);
     Int turns = *done = 0;
     for (Int row = 0; row < count; ++row) {
@@ -61,18 +59,10 @@ double apply_function(const Function<T>& f, Int operation, const T* x, double t,
 
 using namespace npga;
 
-#define ENTRIES(T, bits)                                                                                               \
-    EXPORT void prepare_##bits(const Plan<T>* plan) { prepare_steps(*plan); }                                          \
-    EXPORT Int sweep_##bits(const Plan<T>* plan, Arrays<T>* now, const Task<T>* task, const Int* lengths, Int count,   \
-                            const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {                   \
-        return sweep_lengths(*plan, *now, *task, lengths, count, gauge, to, table, done);                              \
-    }                                                                                                                  \
-    EXPORT double apply_##bits(const Function<T>* f, Int operation, const T* x, double t, double slack, T* out,        \
-                               T* work) {                                                                              \
-        return apply_function(*f, operation, x, t, slack, out, work);                                                  \
-    }
-ENTRIES(float, 32)
-ENTRIES(double, 64)
+// In the order of npga/solver/core/__init__.py, which calls them by address.
+#define ENTRIES(T) {(void*)prepare_steps<T>, (void*)sweep_lengths<T>, (void*)apply_function<T>}
+EXPORT void* entries_32[3] = ENTRIES(float);
+EXPORT void* entries_64[3] = ENTRIES(double);
 
 // Whether there is a formula for a kind of function.
 EXPORT int knows(Int kind) {

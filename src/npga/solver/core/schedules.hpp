@@ -129,9 +129,12 @@ void deepen(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, Tile own, 
     }
 }
 
-// The first message of an iteration, for a group.
+// The first message of an iteration, for a group, and for all groups of a thread.
 template <class T> void open(const Plan<T>& plan, const Arrays<T>& now, Tile t) {
-    if (plan.new_powers) compose(plan, now, t, plan.new_powers, static_cast<const T*>(nullptr), now.message + t.at, plan.p);
+    if (plan.new_powers) compose<T>(plan, now, t, plan.new_powers, nullptr, now.message + t.at, plan.p);
+}
+template <class T> void begin_agents(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task) {
+    for (Int k = share(plan.group_count, task, 0); k < share(plan.group_count, task, 1); ++k) open(plan, now, group(plan, k));
 }
 
 template <class T> double iterate_agents(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, bool pause) {
