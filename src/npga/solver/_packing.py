@@ -7,10 +7,8 @@ so that another plan with other steps costs little. What has no formula in the c
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,6 +40,15 @@ class UnsupportedError(Exception):
     """What the compiled core cannot run, or why there is none; the message names it."""
 
 
+@contextmanager
+def _said_of(title: str) -> Iterator[None]:
+    """Name the owner of what is refused inside."""
+    try:
+        yield
+    except UnsupportedError as culprit:
+        raise UnsupportedError(f"{title} is {culprit}, which has no kernel") from None
+
+
 def core() -> Core:
     """The compiled core of this machine."""
     found = find_core()
@@ -56,13 +63,7 @@ def addresses(**arrays: Array) -> dict[str, int]:
 
 
 class Plan:
-    """A problem on a network under a version and steps.
-
-    Parameters
-    ----------
-    problem, network, version, steps
-        What runs. `UnsupportedError` says what has no kernel.
-    """
+    """A problem on a network under a version and steps; `UnsupportedError` says what has no kernel."""
 
     def __init__(self, problem: Problem, network: Network, version: Version, steps: Steps) -> None:
         if not network.is_steady:
@@ -71,26 +72,24 @@ class Plan:
         self.calls = {name: call for (name, size), call in core().calls.items() if size == problem.dtype.itemsize}
         own, (n, p, d), dtype = self.parts, (problem.n, problem.p, problem.d), self.dtype
         polynomials, (r, s) = _polynomials(version, steps, dtype)
-        recursion = np.zeros((2, 0), dtype)
-        if version.chebyshev > 1:
-            recursion = np.ascontiguousarray(np.array(version.polynomial(network).recursion, dtype).T)
+        recursion = np.array(version.polynomial(network).recursion if version.chebyshev > 1 else [(0, 0)], dtype)
         links, neighbours, order = _neighbours(network)
         copies = n if p < _SHORT and n * p <= _TILE and own.h.is_one_loop else 1
         ready_g, ready_h = np.empty((4, d), dtype), np.empty((4, copies * p), dtype)
         arrays = {
-            "alpha": np.repeat(np.array(steps.per_agent(n), dtype), own.offsets[1:] - own.offsets[:-1]),
-            **{name: getattr(own, name) for name in ("offsets", "groups", "f_bounds", "g_bounds")},
+            "alpha": np.repeat(np.array(steps.per_agent(n), dtype), np.diff(own.offsets)),
+            **{name: getattr(own, name) for name in ("offsets", "groups", "f_first", "g_first")},
             "links": links,
             "neighbours": neighbours,
             "weights": np.tile(version.edge_weights(network), 2)[order].astype(dtype),
-            **dict(zip(("b", "c", "d_powers", "carry", "scale"), (*polynomials, *recursion), strict=True)),
+            **dict(zip(("b", "c", "d_powers"), polynomials, strict=True)),
+            **dict(zip(("carry", "scale"), np.ascontiguousarray(recursion.T), strict=True)),
         }
         self._alive = (arrays, ready_g, ready_h)
-        functions = own.f.struct(np.empty((4, 0), dtype), 0), own.g.struct(ready_g, 1), own.h.struct(ready_h, copies)
         self.struct = c.Plan(
             n=n, p=p, d=d, beta=steps.beta, theta=steps.theta, matrices=ctypes.addressof(own.matrices),
-            f=functions[0], g=functions[1], h=functions[2], group_count=len(own.groups) - 1,
-            new_powers=r, kept_powers=s, degree=version.chebyshev, **addresses(**arrays),
+            f=own.f.struct(), g=own.g.struct(ready_g), h=own.h.struct(ready_h, copies),
+            group_count=len(own.groups) - 1, new_powers=r, kept_powers=s, degree=version.chebyshev, **addresses(**arrays),
         )  # fmt: skip
         self.address = ctypes.addressof(self.struct)
         self.calls["prepare"](self.address)
@@ -105,12 +104,11 @@ def _polynomials(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[
             f"version {version.name!r} is given by explicit matrices, which have no kernel"
         ) from None
     schedule = version.plain.schedule(steps.beta)
-    r, s = schedule.rounds - schedule.kept_size, schedule.kept_size
-    padded = np.zeros((3, max(r + s + 1, *(len(row) for row in polynomials))), dtype)
+    padded = np.zeros((3, max(schedule.rounds + 1, *(len(row) for row in polynomials))), dtype)
     for row, polynomial in zip(padded, polynomials, strict=True):
         row[: len(polynomial)] = polynomial
     padded[0] *= dtype.type(steps.gamma)
-    return padded, (r, s)
+    return padded, (schedule.rounds - schedule.kept_size, schedule.kept_size)
 
 
 _LISTS: WeakKeyDictionary[Network, tuple[Array, Array, Array]] = WeakKeyDictionary()
@@ -133,17 +131,19 @@ class Parts:
     """What the core knows of a problem, whatever the network; `alive` owns the memory that the structs point into."""
 
     def __init__(self, problem: Problem) -> None:
-        packed = [_agent_matrix(problem, i) for i in range(problem.n)]
-        self.matrices, self.alive = (
-            (c.Matrix * problem.n)(*(matrix for matrix, _ in packed)),
-            [own for _, own in packed],
-        )
+        packed = []
+        for i, agent in enumerate(problem.agents):
+            with _said_of(f"A of {problem.title(i)}"):
+                packed.append(pack_matrix(agent.A, problem.dtype))
+        self.matrices = (c.Matrix * problem.n)(*(matrix for matrix, _ in packed))
+        self.alive = [owned for _, owned in packed]
         self.bytes_of_A = np.array([sum(array.nbytes for array in owned) for owned in self.alive], np.int64)
         self.groups = _cut(self.bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
         self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
-        self.f, self.f_bounds = _joined(problem, "f", smooth=True).cut(self.offsets[self.groups])
-        self.g, self.g_bounds = _joined(problem, "g", smooth=False).cut(self.offsets[self.groups])
-        self.h = pack_function([problem.h], [problem.p], problem.dtype, False, ["h"])
+        self.f, self.g = _joined(problem, "f", smooth=True), _joined(problem, "g", smooth=False)
+        self.f_first, self.g_first = (function.place(self.offsets[self.groups]) for function in (self.f, self.g))
+        with _said_of("h"):
+            self.h = PackedFunction(problem.h, problem.p, problem.dtype, smooth=False)
 
 
 _PARTS: WeakKeyDictionary[Problem, Parts | str] = WeakKeyDictionary()
@@ -162,21 +162,15 @@ def parts(problem: Problem) -> Parts:
     return found
 
 
-def _agent_matrix(problem: Problem, i: int) -> tuple[Any, list[Array]]:
-    try:
-        return pack_matrix(problem.agents[i].A, problem.dtype)
-    except UnsupportedError as culprit:
-        raise UnsupportedError(f"A of {problem.title(i)} is {culprit}, which has no kernel") from None
-
-
 def _joined(problem: Problem, role: str, smooth: bool) -> PackedFunction:
     """The sum over agents in one go; only a failure looks at the agents one by one, to name the culprit."""
     try:
-        return pack_function([getattr(problem, role)], [problem.d], problem.dtype, smooth, [role])
+        return PackedFunction(getattr(problem, role), problem.d, problem.dtype, smooth)
     except UnsupportedError:
-        own = [getattr(agent, role) for agent in problem.agents]
-        titles = [f"{role} of {problem.title(i)}" for i in range(problem.n)]
-        return pack_function(own, problem.sizes.tolist(), problem.dtype, smooth, titles)
+        for i, agent in enumerate(problem.agents):
+            with _said_of(f"{role} of {problem.title(i)}"):
+                PackedFunction(getattr(agent, role), int(problem.sizes[i]), problem.dtype, smooth)
+        raise
 
 
 def _cut(sizes: Array) -> Array:
@@ -197,103 +191,83 @@ def _cut(sizes: Array) -> Array:
 _BENT = {"tilt": 0.0, "ridge": 0.0, "base": 0.0, "lo": -np.inf, "hi": np.inf}
 
 
-@dataclass
 class PackedFunction:
-    """The segments of one function, its parameters for each coordinate, and in `alive` what the segments point into."""
+    """The segments of one function, its parameters for each coordinate, and what the segments point into.
 
-    segments: list[Any]
-    columns: dict[str, Array]
-    alive: list[Any] = field(default_factory=list)
+    `smooth` says that gradients are wanted, else proximal maps.
+    """
 
-    def struct(self, ready: Array, copies: int) -> Any:
+    def __init__(self, f: Function, size: int, dtype: np.dtype[Any], smooth: bool) -> None:
+        self._segments: list[Any] = []
+        self._alive: list[Array] = []
+        self._columns = {letter: np.zeros(size, dtype) for letter in "abc"}
+        forms, stop = f.kernel(size) if size else (), 0
+        for form in forms if forms is not None else (None,):
+            if form is None or not _runs((form.inner or form).kind, smooth):
+                raise UnsupportedError(repr(f))
+            stop += form.size
+            self._append(form, stop - form.size, stop)
+        self._table = (c.Segment * len(self._segments))(*self._segments)
+
+    def _append(self, form: KernelForm, start: int, stop: int) -> None:
+        """Add the segment of a form; neighbours of one elementwise kind are one loop."""
+        columns, bent = self._columns, form.inner is not None
+        if form.inner is not None:
+            for name, value in _BENT.items():
+                column = columns.setdefault(name, np.full_like(columns["a"], value))
+                column[start:stop] = form.b if name == "base" else getattr(form, name)
+            form = form.inner
+        for letter in "abc":
+            columns[letter][start:stop] = getattr(form, letter)
+        last = self._segments[-1] if self._segments else None
+        if last and form.kind.is_separable and (last.kind, last.is_bent) == (form.kind, bent):
+            last.stop = stop
+            return
+        segment = c.Segment(kind=int(form.kind), start=start, stop=stop, is_bent=bent)
+        if form.kind.has_matrix:
+            segment.matrix, owned = pack_matrix(form.matrix, columns["a"].dtype)
+            vector = np.full(form.matrix.shape[0], form.vector, columns["a"].dtype)
+            self._alive += [*owned, vector]
+            segment.vector, segment.weight = vector.ctypes.data, float(form.a)
+        elif not form.kind.is_separable:  # one group of all coordinates, unless it says otherwise
+            ends = np.cumsum([0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64)
+            members = np.concatenate([*form.groups, []]).astype(np.int64)
+            self._alive += [ends, members]
+            segment.groups, segment.ends = len(ends) - 1, ends.ctypes.data
+            segment.members = members.ctypes.data if form.groups else None
+        self._segments.append(segment)
+
+    def struct(self, ready: Array | None = None, copies: int = 1) -> Any:
         """The struct, valid as long as this object and the ready columns are alive."""
-        columns = addresses(**self.columns)
+        columns = addresses(**self._columns)
         own = c.Columns(**{letter: columns.pop(letter) for letter in "abc"})
-        ready = c.Columns(*(row.ctypes.data for row in ready))
+        columns["ready"] = c.Columns(*(row.ctypes.data for row in ready)) if ready is not None else c.Columns()
         table = ctypes.addressof(self._table)
-        return c.Function(count=len(self.segments), segments=table, own=own, ready=ready, copies=copies, **columns)
+        return c.Function(count=len(self._table), segments=table, own=own, copies=copies, **columns)
 
-    @cached_property
-    def _table(self) -> Any:
-        return (c.Segment * len(self.segments))(*self.segments)
-
-    def cut(self, edges: Array) -> tuple[PackedFunction, Array]:
-        """The same with segments cut at the edges, and the number of the first one after each edge."""
-        pieces, inner = [], edges[1:-1]
-        for segment in self.segments:
-            within = inner[(inner > segment.start) & (inner < segment.stop)].tolist()
-            for start, stop in pairwise([segment.start, *within, segment.stop]):
-                piece = c.Segment.from_buffer_copy(segment)
-                piece.start, piece.stop = start, stop
-                pieces.append(piece)
-        bounds = np.searchsorted([piece.start for piece in pieces], edges).astype(np.int64)
-        bounds[-1] = len(pieces)
-        return PackedFunction(pieces, self.columns, self.alive), bounds
+    def place(self, edges: Array) -> Array:
+        """The segment that each stretch of coordinates, between two edges, begins in."""
+        return np.searchsorted([segment.stop for segment in self._table], edges[:-1], side="right").astype(np.int64)
 
     @property
     def is_separable(self) -> bool:
         """Whether every segment is a sum over coordinates."""
-        return all(Kind(segment.kind).is_separable for segment in self.segments)
+        return all(Kind(segment.kind).is_separable for segment in self._table)
 
     @property
     def is_one_loop(self) -> bool:
         """Whether it is one formula for all coordinates, so that the rows of several agents can be one loop."""
-        return len(self.segments) == 1 and self.is_separable and not self.segments[0].is_bent
+        return len(self._table) == 1 and self.is_separable and not self._table[0].is_bent
 
     @property
     def work(self) -> int:
         """How many numbers the functions with a matrix need as scratch."""
-        return max((segment.matrix.rows + segment.matrix.columns for segment in self.segments), default=0)
-
-
-def pack_function(
-    functions: Sequence[Function], sizes: Sequence[int], dtype: np.dtype[Any], smooth: bool, titles: Sequence[str]
-) -> PackedFunction:
-    """The sum of functions over consecutive blocks; `smooth` says that gradients are wanted, else proximal maps."""
-    packed = PackedFunction([], {letter: np.zeros(int(sum(sizes)), dtype) for letter in "abc"})
-    start = 0
-    for f, size, title in zip(functions, sizes, titles, strict=True):
-        forms = f.kernel(int(size)) if size else ()
-        for form in (None,) if forms is None else forms:
-            if form is None or not _runs((form.inner or form).kind, smooth):
-                raise UnsupportedError(f"{title} is {f!r}, which has no kernel")
-            _append(packed, form, start)
-            start += form.size
-    return packed
+        return max((segment.matrix.rows + segment.matrix.columns for segment in self._table), default=0)
 
 
 def _runs(kind: Kind, smooth: bool) -> bool:
     """Whether the core has a formula: gradients of functions with a matrix, proximal maps of functions of blocks."""
     return core().knows(int(kind)) and (kind.is_separable or kind.has_matrix == smooth)
-
-
-def _append(packed: PackedFunction, form: KernelForm, start: int) -> None:
-    """Add the segment of a form; neighbours of one elementwise kind are one loop."""
-    stop, dtype = start + form.size, packed.columns["a"].dtype
-    bent, form = (form, form.inner) if form.inner is not None else (None, form)
-    if bent is not None:
-        for name, value in _BENT.items():
-            column = packed.columns.setdefault(name, np.full(len(packed.columns["a"]), value, dtype))
-            column[start:stop] = bent.b if name == "base" else getattr(bent, name)
-    for letter in "abc":
-        packed.columns[letter][start:stop] = getattr(form, letter)
-    last = packed.segments[-1] if packed.segments else None
-    if last and last.kind == form.kind and form.kind.is_separable and last.is_bent == (bent is not None):
-        last.stop = stop
-        return
-    segment = c.Segment(kind=int(form.kind), start=start, stop=stop, is_bent=bent is not None)
-    if not form.kind.is_separable and not form.kind.has_matrix:
-        ends = np.cumsum([0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64)
-        members = np.concatenate(form.groups or [[]]).astype(np.int64)
-        packed.alive += [ends, members]
-        segment.groups, segment.ends = len(ends) - 1, ends.ctypes.data
-        segment.members = members.ctypes.data if form.groups else None
-    if form.kind.has_matrix:
-        segment.matrix, owned = pack_matrix(form.matrix, dtype)
-        vector = np.broadcast_to(np.asarray(form.vector, dtype), form.matrix.shape[0]).copy()
-        packed.alive += [*owned, vector]
-        segment.vector, segment.weight = vector.ctypes.data, float(form.a)
-    packed.segments.append(segment)
 
 
 # ------------------------------------------------------------------ matrices

@@ -6,9 +6,9 @@
 #endif
 
 #if defined(_WIN32)
-#define EXPORT extern "C" __declspec(dllexport)
+#define EXPORT __declspec(dllexport)
 #else
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#define EXPORT __attribute__((visibility("default")))
 #endif
 
 namespace npga {
@@ -16,8 +16,8 @@ namespace npga {
 // The columns for the prox of g with the steps alpha, and of h* with the step beta/n.
 template <class T> void prepare_steps(const Plan<T>& plan) {
     const double t = plan.beta / double(plan.n);
-    prepare(plan.g, false, plan.alpha, 1, plan.g.ready);
-    for (Int k = 0; k < plan.h.copies; ++k) prepare(plan.h, true, &t, 0, from(plan.h.ready, k * plan.p));
+    prepare(plan.g, plan.d, false, plan.alpha, 1, plan.g.ready);
+    for (Int k = 0; k < plan.h.copies; ++k) prepare(plan.h, plan.p, true, &t, 0, from(plan.h.ready, k * plan.p));
 }
 
 // Advance by lengths[0], lengths[1], ... iterations, with a row of findings after each unless `table` is null. Ends where a
@@ -44,20 +44,22 @@ Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, cons
     return count;
 }
 
-// A function by itself: 0 its value, 1 its gradient, 2 its prox, 3 the prox of its conjugate, with the step t.
+// A function of m coordinates by itself: 0 its value, 1 its gradient, 2 its prox, 3 the prox of its conjugate, with the
+// step t.
 template <class T>
-double apply_function(const Function<T>& f, Int operation, const T* x, double t, double slack, T* out, T* work) {
-    if (operation == 0) return value(f, x, slack, work);
-    if (operation == 1) add_grad(f, Int(0), f.count, x, out, work);
-    if (operation < 2 || f.count == 0) return 0;
-    prepare(f, operation == 3, &t, 0, f.ready);
-    prox(f, operation == 3, f.ready, 0, f.count, 0, f.segments[f.count - 1].stop, x, x, out);
+double apply_function(const Function<T>& f, Int m, Int operation, const T* x, double t, double slack, T* out, T* work) {
+    if (operation == 0) return value(f, m, x, slack, work);
+    if (operation == 1) add_grad(f, 0, 0, m, x, out, work);
+    if (operation >= 2) prepare(f, m, operation == 3, &t, 0, f.ready);
+    if (operation >= 2) prox(f, operation == 3, f.ready, 0, 0, m, x, x, out);
     return 0;
 }
 
 } // namespace npga
 
 using namespace npga;
+
+extern "C" {
 
 // In the order of npga/solver/core/__init__.py, which calls them by address.
 #define ENTRIES(T) {(void*)prepare_steps<T>, (void*)sweep_lengths<T>, (void*)apply_function<T>}
@@ -84,4 +86,5 @@ EXPORT int has_v3() {
 #else
     return 0;
 #endif
+}
 }

@@ -125,15 +125,23 @@ template <class T> double matrix_value(const Segment<T>& s, const T* x, const T*
 
 // ---------------------------------------------------------------- all segments
 
-// The columns for the prox of f, or of its conjugate, with the step t[j * each] at coordinate j. A bent segment takes the
-// prox of its formula, for the conjugate too, at another step.
+// What `run` does with the segments from `first` on, and with the coordinates of each between lo and hi. Only sums over
+// coordinates are cut there.
+template <class T, class Run> inline void each_segment(const Function<T>& f, Int first, Int lo, Int hi, Run&& run) {
+    for (const Segment<T>* s = f.segments + first; s < f.segments + f.count && s->start < hi; ++s) {
+        const Int start = s->start > lo ? s->start : lo, stop = smaller(s->stop * f.copies, hi);
+        if (start < stop) run(*s, start, stop);
+    }
+}
+
+// The columns of m coordinates for the prox of f, or of its conjugate, with the step t[j * each] at coordinate j. A bent
+// segment takes the prox of its formula, for the conjugate too, at another step.
 template <class T, class Step>
-void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Columns<T> out) {
-    for (Int i = 0; i < f.count; ++i) {
-        const Segment<T>& s = f.segments[i];
+void prepare(const Function<T>& f, Int m, bool conjugate, const Step* t, Int each, Columns<T> out) {
+    each_segment(f, 0, 0, m, [&](const Segment<T>& s, Int start, Int stop) {
         const bool mirrored = conjugate && !s.is_bent, is_norm = s.kind == NORM || s.kind == GROUPS;
         const auto each_coordinate = [&](auto columns) {
-            for (Int j = s.start; j < s.stop; ++j) {
+            for (Int j = start; j < stop; ++j) {
                 const double given = double(t[j * each]), ridge = s.is_bent ? double(f.ridge[j]) : 0;
                 const double step = !s.is_bent ? given : conjugate ? 1 / (given + ridge) : given / (1 + given * ridge);
                 const Row<double> q = columns({double(f.own.a[j]), double(f.own.b[j]), double(f.own.c[j])}, step);
@@ -147,19 +155,18 @@ void prepare(const Function<T>& f, bool conjugate, const Step* t, Int each, Colu
         with_kind<double>(s.kind, [&](auto phi) {
             each_coordinate([=](Row<double> k, double t) { return mirrored ? phi.for_conj(k, t) : phi.for_prox(k, t); });
         });
-    }
+    });
 }
 
-// Add the gradient of the segments first to last - 1; x and `out` hold all coordinates.
-template <class T> void add_grad(const Function<T>& f, Int first, Int last, const T* x, T* out, T* work) {
-    for (Int i = first; i < last; ++i) {
-        const Segment<T>& s = f.segments[i];
-        if (s.kind >= QUADRATIC) add_matrix_grad(s, x + s.start, f.own.c + s.start, out + s.start, work);
-        with_kind<T>(s.kind, [&, k = f.own](auto phi) {
-            each(s.start, s.stop, [&](Int j) { out[j] += phi.grad(x[j], at(k, j)); });
+// Add the gradient at the coordinates lo to hi, from the segment `first` on; x and `out` hold all coordinates.
+template <class T> void add_grad(const Function<T>& f, Int first, Int lo, Int hi, const T* x, T* out, T* work) {
+    each_segment(f, first, lo, hi, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
+        if (s.kind >= QUADRATIC) add_matrix_grad(s, x + start, k.c + start, out + start, work);
+        with_kind<T>(s.kind, [&](auto phi) {
+            each(start, stop, [&](Int j) { out[j] += phi.grad(x[j], at(k, j)); });
         });
-        for (Int j = s.start; j < s.stop && s.is_bent; ++j) out[j] += f.tilt[j] + f.ridge[j] * x[j];
-    }
+        for (Int j = start; j < stop && s.is_bent; ++j) out[j] += f.tilt[j] + f.ridge[j] * x[j];
+    });
 }
 
 // One proximal map of m coordinates by the formula of one segment; `out` may be x.
@@ -176,45 +183,42 @@ inline void formula_prox(const Segment<T>& s, bool conjugate, Int m, const T* x,
     });
 }
 
-// Prox of the segments first to last - 1, or that of the conjugate, at the coordinates lo to hi, which the arrays begin
-// with; functions of blocks need all of theirs. Bent segments complete the square,
+// Prox, or that of the conjugate, at the coordinates lo to hi, from the segment `first` on; x, guess and `out` begin
+// with lo. Bent segments complete the square,
 //     prox_{t f}(x) = clip(prox_{s formula}((x - t tilt)/(1 + t ridge))),  s = t/(1 + t ridge),
 // and that of the conjugate is x - t prox_{f/t}(x/t), for which `out` must not be x.
 template <class T>
-void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int last, Int lo, Int hi, const T* x_lo,
-          const T* guess_lo, T* out_lo) {
-    for (Int i = first; i < last; ++i) {
-        const Segment<T>& s = f.segments[i];
-        const Int start = s.start > lo ? s.start : lo, m = smaller(s.stop * f.copies, hi) - start;
-        const T *x = x_lo + start - lo, *guess = guess_lo + start - lo;
-        T* out = out_lo + start - lo;
+void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int lo, Int hi, const T* x, const T* guess,
+          T* out) {
+    each_segment(f, first, lo, hi, [=](const Segment<T>& s, Int start, Int stop) {
+        const Int m = stop - start, at = start - lo;
         const Columns<T> q = from(ready, start);
-        if (m > 0 && !s.is_bent) formula_prox(s, conjugate, m, x, q, guess, out);
-        if (m <= 0 || !s.is_bent) continue;
-        const T *tilt = f.tilt + start, *ridge = f.ridge + start;
-        for (Int j = 0; j < m; ++j)
-            out[j] = conjugate ? (x[j] - tilt[j]) / (q.t[j] + ridge[j]) : (x[j] - q.t[j] * tilt[j]) / (1 + q.t[j] * ridge[j]);
-        formula_prox(s, false, m, out, q, conjugate ? out : guess, out);
+        if (!s.is_bent) return formula_prox(s, conjugate, m, x + at, q, guess + at, out + at);
         for (Int j = 0; j < m; ++j) {
-            const T inside = clip(out[j], f.lo[start + j], f.hi[start + j]);
-            out[j] = conjugate ? x[j] - q.t[j] * inside : inside;
+            const T t = q.t[j], tilt = f.tilt[start + j], ridge = f.ridge[start + j];
+            out[at + j] = conjugate ? (x[at + j] - tilt) / (t + ridge) : (x[at + j] - t * tilt) / (1 + t * ridge);
         }
-    }
+        formula_prox(s, false, m, out + at, q, (conjugate ? out : guess) + at, out + at);
+        for (Int j = 0; j < m; ++j) {
+            const T inside = clip(out[at + j], f.lo[start + j], f.hi[start + j]);
+            out[at + j] = conjugate ? x[at + j] - q.t[j] * inside : inside;
+        }
+    });
 }
 
-template <class T> double value(const Function<T>& f, const T* x, double slack, T* work) {
+// f(x) of m coordinates
+template <class T> double value(const Function<T>& f, Int m, const T* x, double slack, T* work) {
     double sum = 0;
-    for (Int i = 0; i < f.count; ++i) {
-        const Segment<T>& s = f.segments[i];
-        if (s.kind >= QUADRATIC) sum += matrix_value(s, x + s.start, f.own.c + s.start, work);
-        else if (s.kind >= NORM) sum += block_value(s, x + s.start, f.own.a + s.start, f.own.c + s.start, slack);
-        with_kind<T>(s.kind, [&, k = f.own](auto phi) {
-            sum += total(s.start, s.stop, [&](Int j) { return phi.value(x[j], at(k, j), T(slack)); });
+    each_segment(f, 0, 0, m, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
+        if (s.kind >= QUADRATIC) sum += matrix_value(s, x + start, k.c + start, work);
+        else if (s.kind >= NORM) sum += block_value(s, x + start, k.a + start, k.c + start, slack);
+        with_kind<T>(s.kind, [&](auto phi) {
+            sum += total(start, stop, [&](Int j) { return phi.value(x[j], at(k, j), T(slack)); });
         });
-        for (Int j = s.start; j < s.stop && s.is_bent; ++j)
+        for (Int j = start; j < stop && s.is_bent; ++j)
             sum += (f.tilt[j] + f.ridge[j] * x[j] / 2) * x[j] + f.base[j] +
                    Interval<T>::value(x[j], {f.lo[j], f.hi[j], 0}, T(slack));
-    }
+    });
     return sum;
 }
 

@@ -60,8 +60,8 @@ double natural_steps(const Gauge<T>& gauge, const double* size, const double* fo
 // The prox of f at y, in place, with the steps `along`.
 template <class T> void step(const Function<T>& f, const Gauge<T>& gauge, Int m, const T* along, const T* guess, T* y) {
     const Columns<T> columns = {gauge.columns, gauge.columns + m, gauge.columns + 2 * m, gauge.columns + 3 * m};
-    prepare(f, false, along, 1, columns);
-    prox(f, false, columns, 0, f.count, 0, m, y, guess, y);
+    prepare(f, m, false, along, 1, columns);
+    prox(f, false, columns, 0, 0, m, y, guess, y);
 }
 
 // Largest relative move of a piece in a proximal step; the steps are left in gauge.agents.
@@ -71,7 +71,7 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
     double *steps = gauge.agents, *size = steps + n, *slope = size + n, *terms = slope + n, *force = terms + n, sum = 0;
     const auto of_piece = [=](Int i, const T* y) { return norm(offsets[i + 1] - offsets[i], y + offsets[i]); };
     fill(2 * d, T(0), ahead);
-    add_grad(plan.f, 0, plan.f.count, x, ahead, gauge.matrix);
+    add_grad(plan.f, 0, 0, d, x, ahead, gauge.matrix);
     for (Int i = 0; i < plan.n; ++i) add_adjoint(plan.matrices[i], 0, p, lam, pulled + plan.offsets[i]);
     for (Int i = 0; i < n; ++i) {
         const double *squares = gauge.squares + i * p, pull = of_piece(i, pulled);
@@ -141,11 +141,12 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
 }
 
 template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, const Arrays<T>& now, Findings& out) {
-    T *mean = gauge.dual, *z = mean + plan.p, *slopes = mean + 4 * plan.p, *sizes = mean + 5 * plan.p;
+    const Int p = plan.p, d = plan.d;
+    T *mean = gauge.dual, *z = mean + p, *slopes = mean + 4 * p, *sizes = mean + 5 * p;
     measure_duals(plan, now.lam, now.lam_prev, mean, out);
     images_met(plan, gauge, now.Ax, z, sizes);
-    out.objective = value(plan.f, now.x, gauge.slack, gauge.matrix) + value(plan.g, now.x, gauge.slack, gauge.matrix);
-    if (!gauge.h_is_indicator) out.objective += value(plan.h, z, gauge.slack, gauge.matrix);
+    out.objective = value(plan.f, d, now.x, gauge.slack, gauge.matrix) + value(plan.g, d, now.x, gauge.slack, gauge.matrix);
+    if (!gauge.h_is_indicator) out.objective += value(plan.h, p, z, gauge.slack, gauge.matrix);
     const auto moves = [&](const T* lam) {
         Moves found;
         stationarity(plan, gauge, now.x, lam, found);
@@ -155,14 +156,14 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
     const Moves found = moves(mean);
     out.kkt = found.worse(), out.energy = found.energy;
     if (gauge.is_smooth) {
-        fill(plan.p, T(0), slopes);
-        add_grad(plan.h, 0, plan.h.count, z, slopes, gauge.matrix);
-        for (Int k = 0; k < plan.p; ++k) slopes[k] = gauge.is_smooth[k] ? slopes[k] : mean[k];
+        fill(p, T(0), slopes);
+        add_grad(plan.h, 0, 0, p, z, slopes, gauge.matrix);
+        for (Int k = 0; k < p; ++k) slopes[k] = gauge.is_smooth[k] ? slopes[k] : mean[k];
         const Moves other = moves(slopes);
         if (other.worse() < out.kkt) out.kkt = other.worse(), out.energy = other.energy;
     }
     double far = 0;
-    for (Int j = 0; gauge.reference && j < plan.d; ++j)
+    for (Int j = 0; gauge.reference && j < d; ++j)
         far += double(now.x[j] - gauge.reference[j]) * double(now.x[j] - gauge.reference[j]);
     out.gap = gauge.reference ? std::sqrt(far) : NAN;
 }

@@ -68,7 +68,7 @@ template <class T> struct Plan {
     Function<T> f, g, h;
     const Int* groups; // group k: the agents groups[k] to groups[k + 1], which fit the cache together
     Int group_count;
-    const Int *f_bounds, *g_bounds; // the segments of f and g that belong to group k
+    const Int *f_first, *g_first; // the segments of f and g that group k begins in
     const Int *links, *neighbours;  // neighbours[links[i]] to neighbours[links[i + 1] - 1] of agent i, in order
     const T* weights;
     const T *b, *c, *d_powers;   // gamma B^2, C and D in powers of K, lowest first

@@ -65,7 +65,7 @@ template <class T> inline void fetch(const T* next, Int count) {
 }
 
 // out[k] += the product of x with the n numbers from data + k lead on, for `Lines` lines from k on.
-template <Int Lines, class T> inline void add_some_dots(const T* data, Int lead, Int n, const T* x, Int k, T* out) {
+template <Int Lines, class T> [[gnu::always_inline]] inline void add_some_dots(const T* data, Int lead, Int n, const T* x, Int k, T* out) {
     constexpr Int lanes = Lanes<T>::count;
     const T* a = data + k * lead;
     Vector<T> part[Lines] = {};

@@ -29,9 +29,9 @@ template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int 
 template <class T> void move(const Plan<T>& plan, Int k, const Arrays<T>& now, T* work) {
     const Int lo = plan.offsets[plan.groups[k]], hi = plan.offsets[plan.groups[k + 1]];
     const T theta = T(plan.theta);
-    add_grad(plan.f, plan.f_bounds[k], plan.f_bounds[k + 1], now.x, now.force, work);
+    add_grad(plan.f, plan.f_first[k], lo, hi, now.x, now.force, work);
     each(lo, hi, [=](Int j) { now.x_new[j] = now.x[j] - plan.alpha[j] * now.force[j]; });
-    prox(plan.g, false, plan.g.ready, plan.g_bounds[k], plan.g_bounds[k + 1], 0, plan.d, now.x_new, now.x, now.x_new);
+    prox(plan.g, false, plan.g.ready, plan.g_first[k], lo, hi, now.x_new + lo, now.x + lo, now.x_new + lo);
     each(lo, hi, [=](Int j) { now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]); });
 }
 
@@ -107,7 +107,8 @@ template <class T> double finish(const Plan<T>& plan, const Arrays<T>& now, Tile
             mixed = scratch;
         }
         T* lam = now.lam_prev + at;
-        for (Int j = 0; j < t.m; j += m) prox(plan.h, true, plan.h.ready, 0, plan.h.count, from, from + m, mixed + j, now.lam + at + j, lam + j);
+        for (Int j = 0; j < t.m; j += m)
+            prox(plan.h, true, plan.h.ready, 0, from, from + m, mixed + j, now.lam + at + j, lam + j);
         total += double(sum(t.m, lam));
     }
     return total;
