@@ -27,15 +27,15 @@ template <class T> void prepare_steps(const Plan<T>& plan) {
 template <class T>
 Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, const Int* lengths, Int count,
                   const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {
-    if (lengths[0] > 0) task.chunk_count ? begin_panels(plan, now, task) : begin_agents(plan, now, task);
+    if (lengths[0] > 0) begin(plan, now, task);
     meet(task);
     Int turns = *done = 0;
     for (Int row = 0; row < count; ++row) {
         for (Int j = 1; j <= lengths[row]; ++j) {
             ++*done;
             const bool pause = task.images && j == lengths[row];
-            const double own = task.chunk_count ? iterate_panels(plan, now, task, pause) : iterate_agents(plan, now, task, pause);
-            if (!std::isfinite(agree(task, own, ++turns))) return row;
+            const auto iteration = task.chunk_count ? iterate<true, T> : iterate<false, T>;
+            if (!std::isfinite(agree(task, iteration(plan, now, task, pause), ++turns))) return row;
         }
         if (!table) continue;
         if (task.thread == 0) measure(plan, *gauge, now, table[row]);

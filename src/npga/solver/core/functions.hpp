@@ -16,7 +16,7 @@ namespace npga {
 template <class T> inline T positive(T x) { return x < 0 ? T(0) : x; } // NaN stays NaN
 
 // What `run` does with the groups of a segment: m coordinates each, of which at(k) is the k-th.
-template <class T, class Run> inline void each_group(const Segment<T>& s, Run&& run) {
+template <class T, class Run> inline void each_norm(const Segment<T>& s, Run&& run) {
     for (Int g = 0; g < s.groups; ++g) {
         const Int *members = s.members, first = s.ends[g], m = s.ends[g + 1] - first;
         members ? run(m, [=](Int k) { return members[first + k]; }) : run(m, [=](Int k) { return first + k; });
@@ -57,7 +57,7 @@ template <class T> inline void simplex(bool conjugate, Int m, const T* x, Column
 template <class T> inline void block_prox(const Segment<T>& s, bool conjugate, const T* x, Columns<T> q, T* out) {
     if (s.kind == SIMPLEX) return simplex(conjugate, s.stop - s.start, x, q, out);
     const bool project = (s.kind == BALL) != conjugate;
-    each_group(s, [=](Int m, auto at) {
+    each_norm(s, [=](Int m, auto at) {
         const T r = length<T>(m, at, x, q.c), a = m ? q.a[at(0)] : T(0);
         const T factor = project ? (r > a ? a / r : T(1)) : r > 0 ? positive(1 - a / r) : r; // NaN stays NaN
         for (Int k = 0; k < m; ++k) {
@@ -79,7 +79,7 @@ template <class T> double block_value(const Segment<T>& s, const T* x, const T* 
         largest = far > largest ? far : largest;
     }
     if (s.kind == SIMPLEX) return least >= -slack && std::abs(sum - a[0]) <= slack * (1 + double(a[0])) ? 0 : infinity;
-    each_group(s, [&](Int m, auto at) {
+    each_norm(s, [&](Int m, auto at) {
         norms += (s.kind == BALL || !m ? 1 : double(a[at(0)])) * length<double>(m, at, x, c);
     });
     return s.kind != BALL ? norms : norms <= a[0] + slack * (1 + double(a[0]) + largest) ? 0 : infinity;
@@ -190,7 +190,7 @@ inline void formula_prox(const Segment<T>& s, bool conjugate, Int m, const T* x,
 template <class T>
 void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int lo, Int hi, const T* x, const T* guess,
           T* out) {
-    each_segment(f, first, lo, hi, [=](const Segment<T>& s, Int start, Int stop) {
+    each_segment(f, first, lo, hi, [&](const Segment<T>& s, Int start, Int stop) {
         const Int m = stop - start, at = start - lo;
         const Columns<T> q = from(ready, start);
         if (!s.is_bent) return formula_prox(s, conjugate, m, x + at, q, guess + at, out + at);

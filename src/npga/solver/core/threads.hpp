@@ -10,7 +10,9 @@ extern "C" __declspec(dllimport) void __stdcall Sleep(unsigned long milliseconds
 namespace npga {
 
 // The pieces of `count` that belong to a thread begin at share(count, task, 0) and end at share(count, task, 1).
-template <class T> Int share(Int count, const Task<T>& task, Int end) { return count * (task.thread + end) / task.threads; }
+template <class T> inline Int share(Int count, const Task<T>& task, Int end) {
+    return task.threads == 1 ? count * end : count * (task.thread + end) / task.threads; // to divide takes its time
+}
 
 // Look again after a moment, and sleep between looks when it takes long: a busy machine stays usable.
 inline void wait(Int looks) {
