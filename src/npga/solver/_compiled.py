@@ -98,9 +98,9 @@ class Buffers:
     """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
 
     def __init__(self, state: State, messages: Array) -> None:
-        own = {name: np.array(getattr(state, name), order="C") for name in ("x", "lam", "lam_prev", "v", "u")}
+        own = {name: np.array(getattr(state, name), order="C") for name in ("x", "lam", "lam_prev", "u")}
         own |= {name: np.empty_like(state.x) for name in ("x_new", "x_hat", "force")}
-        own |= {"kept": np.array(state.kept, state.lam.dtype), "Ax": np.empty_like(own["lam"])}
+        own |= {"v": np.array([state.v, *state.kept]), "Ax": np.empty_like(own["lam"])}
         own |= dict(zip(("message", "reply", "rest", "rest_new", "change", "total"), messages, strict=False))
         self._own = own
         self.arrays = c.Arrays(**addresses(**own))
@@ -109,7 +109,7 @@ class Buffers:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
         own = self._own
         x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
-        dual: dict[str, Any] = {name: own[name] for name in ("Ax", "v", "u")} | {"kept": tuple(own["kept"])}
+        dual: dict[str, Any] = {"Ax": own["Ax"], "u": own["u"], "v": own["v"][0], "kept": tuple(own["v"][1:])}
         dual |= {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
         return State(x=own[x], lam=own[lam], lam_prev=own[lam_prev], **dual)
 
@@ -230,17 +230,14 @@ class CompiledMeter(Meter[State]):
 
 def schedule_for(plan: Plan) -> WorkOrder:
     """The schedule that suits the sizes of a problem and the threads that there may be."""
-    own, low = plan.parts, plan.struct
-    dual_bytes = low.n * low.p * plan.dtype.itemsize
-    work = 2 * int(own.bytes_of_A.sum()) + 6 * dual_bytes + plan.links * low.p * plan.dtype.itemsize // 2
-    threads = thread_limit() if work >= _THREAD_BYTES else 1
-    rows, largest = _panel_rows(plan), int(own.bytes_of_A.max())
+    low, sizes = plan.struct, plan.parts.bytes_of_A
+    dual_bytes, largest, whole = low.n * low.p * plan.dtype.itemsize, int(sizes.max()), int(sizes.sum())
+    work = 2 * whole + 6 * dual_bytes + plan.links * low.p * plan.dtype.itemsize // 2
     outgrown = largest > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
     if not low.kept_powers:  # a panel reads A from the first cache the second time
-        outgrown |= largest > _CACHE_BYTES // 4 and int(own.bytes_of_A.sum()) > _PANEL_BYTES
-    if own.h.is_separable and outgrown and rows and low.degree == 1:
-        return WorkOrder(plan, threads, rows)
-    return WorkOrder(plan, threads)
+        outgrown |= largest > _CACHE_BYTES // 4 and whole > _PANEL_BYTES
+    by_panels = outgrown and plan.parts.h.is_separable and low.degree == 1
+    return WorkOrder(plan, thread_limit() if work >= _THREAD_BYTES else 1, _panel_rows(plan) if by_panels else 0)
 
 
 def thread_limit() -> int:
@@ -283,9 +280,8 @@ class WorkOrder:
         self.plan, self.name = plan, "panels" if rows else "agents"
         panels = -(-low.p // rows) if rows else 0
         count = min(max(_CHUNKS, threads), panels)
-        self.threads = min(threads, count if rows else len(groups) - 1)
+        self.threads = min(threads, count or len(groups) - 1)
         self.pace = Pace(self.threads)
-        scratch = 3 * low.n * (rows + 8) if rows else int(np.diff(groups).max()) * low.p
         shared = {
             "chunks": (np.linspace(0, panels, count + 1).round() * rows).clip(max=low.p).astype(np.int64),
             "pulls": np.empty((count, low.d), plan.dtype),
@@ -293,13 +289,13 @@ class WorkOrder:
             "meetings": np.zeros(1, np.int64),
             "sums": np.zeros(2 * self.threads),
         }
-        own = {"scratch": np.empty((self.threads, scratch), plan.dtype)}
-        own["work"] = np.empty((self.threads, plan.parts.f.work), plan.dtype)
-        self._alive = shared, own
+        scratch = 3 * low.n * (rows + 8) if rows else int(np.diff(groups).max()) * low.p
+        self._alive = shared, np.empty((self.threads, scratch + plan.parts.f.work), plan.dtype)
 
         def task(thread: int, threads: int) -> Any:
-            mine = addresses(**shared, **{name: rows[thread] for name, rows in own.items()})
-            return c.Task(thread=thread, threads=threads, chunk_count=count, rows=rows, **mine)
+            own = self._alive[1][thread]
+            places = addresses(**shared, scratch=own, work=own[scratch:])
+            return c.Task(thread=thread, threads=threads, chunk_count=count, rows=rows, **places)
 
         self._team, self._alone = [task(k, self.threads) for k in range(self.threads)], task(0, 1)
 
@@ -308,9 +304,8 @@ class WorkOrder:
 
         def run(count: int, threaded: bool, last: bool) -> int:
             nonlocal fresh
-            done = self.sweep(arrays, np.array([count]), threaded, last, fresh)[1]
-            fresh = False
-            return done
+            now, fresh = fresh, False
+            return self.sweep(arrays, np.array([count]), threaded, last, now)[1]
 
         return self.pace(run, iterations)
 
@@ -321,27 +316,22 @@ class WorkOrder:
         """Several lengths of iterations, with a row of findings after each if there is a table; see core.cpp."""
         team = self._team if threaded else [self._alone]
         done, lengths = np.zeros(len(team), np.int64), lengths.astype(np.int64)
-        each = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
         measured = [None if struct is None else ctypes.addressof(struct) for struct in (gauge, stopping)]
         measured.append(None if table is None else table.ctypes.data)
-        call, calls = partial(self.plan.calls["sweep"], self.plan.address), []
-        for k, (task, own) in enumerate(zip(team, each, strict=True)):
+        copies = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
+        calls = []
+        for k, (task, own) in enumerate(zip(team, copies, strict=True)):
             task.images, task.fresh = images, fresh
-            place = ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
-            calls.append(partial(call, *place, *measured, done[k:].ctypes.data))
+            place = self.plan.address, ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
+            calls.append(partial(self.plan.calls["sweep"], *place, *measured, done[k:].ctypes.data))
         return int(together(calls)[0]), int(done[0])
 
 
 class Pace:
-    """Runs iterations on one thread or on several, whichever has been faster.
+    """Runs iterations on one thread or, where there are several, on whichever number has been faster.
 
     Threads wait for one another in every iteration. On an idle machine they pay; where other processes compete for the
     cores they can be a hundred times slower than one thread.
-
-    Parameters
-    ----------
-    threads
-        How many threads there are; with one there is nothing to choose.
     """
 
     def __init__(self, threads: int) -> None:
@@ -366,23 +356,21 @@ class Pace:
             if choice not in self._seconds:
                 return choice
         self._pieces += 1
-        faster = min(self._choices, key=lambda choice: self._seconds[choice])
+        faster = min(self._choices, key=self._seconds.__getitem__)
         return faster if self._pieces % _RETRY or len(self._choices) == 1 else not faster
 
     def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
         """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
-        done = 0
-        while done < iterations:
-            threaded = self._choose()
-            known = self._seconds.get(threaded)
-            piece = 1 if known is None else max(1, int(_PIECE_SECONDS / max(known, 1e-9)))
-            piece = min(piece if len(self._choices) > 1 else iterations, iterations - done)
+        done = ran = piece = 0
+        while done < iterations and ran == piece:
+            threaded, piece = self._choose(), iterations - done
+            if len(self._choices) > 1:
+                known = self._seconds.get(threaded, _PIECE_SECONDS)
+                piece = min(piece, max(1, int(_PIECE_SECONDS / max(known, 1e-9))))
             begun = time.perf_counter()
             ran = run(piece, threaded, done + piece == iterations)
             self.note(threaded, time.perf_counter() - begun, ran)
             done += ran
-            if ran < piece:
-                break
         return done
 
 

@@ -89,7 +89,8 @@ class Plan:
         self.struct = c.Plan(
             n=n, p=p, d=d, beta=steps.beta, theta=steps.theta, matrices=ctypes.addressof(own.matrices),
             f=own.f.struct(), g=own.g.struct(ready_g), h=own.h.struct(ready_h, copies),
-            group_count=len(own.groups) - 1, new_powers=r, kept_powers=s, degree=version.chebyshev, **addresses(**arrays),
+            group_count=len(own.groups) - 1, new_powers=r, kept_powers=s, degree=version.chebyshev,
+            **addresses(**arrays),
         )  # fmt: skip
         self.address = ctypes.addressof(self.struct)
         self.calls["prepare"](self.address)
@@ -151,7 +152,7 @@ _PARTS: WeakKeyDictionary[Problem, Parts | str] = WeakKeyDictionary()
 
 def parts(problem: Problem) -> Parts:
     """Pack a problem, once; raise `UnsupportedError` with the name of the part that cannot be."""
-    if problem not in _PARTS:
+    if core() and problem not in _PARTS:
         try:
             _PARTS[problem] = Parts(problem)
         except UnsupportedError as culprit:
@@ -230,7 +231,9 @@ class PackedFunction:
             self._alive += [*owned, vector]
             segment.vector, segment.weight = vector.ctypes.data, float(form.a)
         elif not form.kind.is_separable:  # one group of all coordinates, unless it says otherwise
-            ends = np.cumsum([0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64)
+            ends = np.cumsum(
+                [0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64
+            )
             members = np.concatenate([*form.groups, []]).astype(np.int64)
             self._alive += [ends, members]
             segment.groups, segment.ends = len(ends) - 1, ends.ctypes.data

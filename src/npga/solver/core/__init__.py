@@ -1,8 +1,8 @@
 """The compiled core: loops and formulas in C++, how they are built (`_build`), found and loaded.
 
-Reading order of the sources: plan (what they are given), products, elementwise, functions, mixing, threads, schedules,
-measure, core. A checkout whose library is missing or older than its sources builds it at first use, when there is a
-compiler; where that does not work, `find_core` says why, and NumPy runs instead. ``NPGA_CORE`` names another library.
+Reading order of the sources: plan (what they are given), products, elementwise, functions, schedules, measure, core.
+A checkout whose library is missing or older than its sources builds it at first use, when there is a compiler; where
+that does not work, `find_core` says why, and NumPy runs instead. ``NPGA_CORE`` names another library.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from npga.solver.core import _build
+
+_log = logging.getLogger("npga")
 
 
 def _declared() -> Any:
@@ -48,21 +50,16 @@ class Core:
 
     def __init__(self, path: Path, variant: str) -> None:
         self.path, self.variant = path, variant
-        self._library = ctypes.CDLL(str(path))
+        self.library = ctypes.CDLL(str(path))
         self.calls: dict[tuple[str, int], Any] = {}
         for size in (4, 8):
-            addresses = (c_void_p * len(_ENTRIES)).in_dll(self._library, f"entries_{8 * size}")
+            addresses = (c_void_p * len(_ENTRIES)).in_dll(self.library, f"entries_{8 * size}")
             for (name, kind), address in zip(_ENTRIES.items(), addresses, strict=True):
                 self.calls[name, size] = kind(address)
 
     def knows(self, kind: int) -> bool:
         """Whether there is a formula for a kind of function."""
-        return bool(self._library.knows(c_int64(kind)))
-
-    @property
-    def has_v3(self) -> bool:
-        """Whether the variant for x86-64-v3 would run on this processor."""
-        return bool(self._library.has_v3())
+        return bool(self.library.knows(c_int64(kind)))
 
 
 @cache
@@ -73,9 +70,9 @@ def find_core() -> Core | str:
             return Core(Path(chosen), "chosen by NPGA_CORE")
         paths = _libraries()
         baseline = Core(paths["baseline"], "baseline")
-        return Core(paths["v3"], "x86-64-v3") if "v3" in paths and baseline.has_v3 else baseline
+        return Core(paths["v3"], "x86-64-v3") if "v3" in paths and baseline.library.has_v3() else baseline
     except (_build.BuildError, OSError) as error:
-        logging.getLogger("npga").warning("there is no compiled core here, so that NumPy runs instead: %s", error)
+        _log.warning("there is no compiled core here, so that NumPy runs instead: %s", error)
         return str(error)
 
 
@@ -85,7 +82,7 @@ def _libraries() -> dict[str, Path]:
         return paths
     if not _build.sources():
         raise _build.BuildError(f"the installed package has no library for this machine in {_build.BUILT}")
-    logging.getLogger("npga").warning("building the compiled core, whose sources have changed: some ten seconds, once")
+    _log.warning("building the compiled core, whose sources have changed: some ten seconds, once")
     return _build.build()
 
 

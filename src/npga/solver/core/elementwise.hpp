@@ -104,20 +104,14 @@ template <class T> struct Interval : Zero<T> {
 
 // The floating-point numbers as words: sign, exponent, fraction. Adding `whole` rounds to a whole number, which then
 // fills the low bits of the fraction.
-template <class T> struct Bits;
-template <> struct Bits<double> {
-    using Word = std::uint64_t;
-    static constexpr int fraction = 52, terms = 13;
-    static constexpr Word bias = 1023, half_root = 0x3FE6A09E667F3BCD; // sqrt(1/2)
-    static constexpr double whole = 6755399441055744.0, least = -708.0;
-    static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
-};
-template <> struct Bits<float> {
-    using Word = std::uint32_t;
-    static constexpr int fraction = 23, terms = 7;
-    static constexpr Word bias = 127, half_root = 0x3F3504F3;
-    static constexpr float whole = 12582912.0f, least = -87.0f;
-    static constexpr float ln2_high = 6.93359375e-01f, ln2_low = -2.12194440e-04f;
+template <class T> struct Bits {
+    static constexpr bool wide = sizeof(T) == 8;
+    using Word = std::conditional_t<wide, std::uint64_t, std::uint32_t>;
+    static constexpr int fraction = wide ? 52 : 23;
+    static constexpr Word bias = wide ? 1023 : 127, half_root = Word(wide ? 0x3FE6A09E667F3BCD : 0x3F3504F3); // sqrt(1/2)
+    static constexpr T whole = T(wide ? 6755399441055744.0 : 12582912.0), least = T(wide ? -708.0 : -87.0);
+    static constexpr T ln2_high = T(wide ? 6.93147180369123816490e-01 : 6.93359375e-01);
+    static constexpr T ln2_low = T(wide ? 1.90821492927058770002e-10 : -2.12194440e-04);
 };
 template <class To, class From> inline To same_bits(From x) {
     To y;
@@ -139,7 +133,7 @@ template <class T> inline T exp_negative(T x) {
     const auto two = [&](int j) { return T(inverse[j]) + T(inverse[j + 1]) * r; };
     const auto four = [&](int j) { return two(j) + two(j + 2) * r2; };
     T sum = four(0) + four(4) * r4;
-    if (B::terms > 7) sum += (four(8) + two(12) * r4) * r8;
+    if (B::wide) sum += (four(8) + two(12) * r4) * r8;
     return sum * same_bits<T>((same_bits<typename B::Word>(shifted) + B::bias) << B::fraction);
 }
 

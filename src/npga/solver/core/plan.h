@@ -81,8 +81,7 @@ template <class T> struct Plan {
 // in a copy of its own.
 template <class T> struct Arrays {
     T *x, *x_new, *x_hat, *force; // force: A^T lam, then the whole gradient
-    T *lam, *lam_prev, *v, *u;
-    T* kept; // K v, ..., K^s v
+    T *lam, *lam_prev, *u, *v; // v is followed by K v, ..., K^s v
     T *message, *reply, *Ax;
     const T* source;                     // what P(K) is applied to, where the degree is above 1; then
     T *rest, *rest_new, *change, *total; // what is left of the source, the last term, and the sum of terms so far

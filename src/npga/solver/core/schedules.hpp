@@ -8,10 +8,58 @@
 // chunk of panels, whose parts of A^T lam are added in order: the bits do not depend on the number of threads.
 #pragma once
 #include "functions.hpp"
-#include "mixing.hpp"
-#include "threads.hpp"
+#if defined(_WIN32)
+extern "C" __declspec(dllimport) void __stdcall Sleep(unsigned long milliseconds);
+#else
+#include <time.h>
+#endif
 
 namespace npga {
+
+// ---------------------------------------------------------------- threads that run the same iterations
+
+// The pieces of `count` that belong to a thread begin at share(count, task, 0) and end at share(count, task, 1).
+template <class T> inline Int share(Int count, const Task<T>& task, Int end) {
+    return task.threads == 1 ? count * end : count * (task.thread + end) / task.threads; // to divide takes its time
+}
+
+// Look again after a moment, and sleep between looks when it takes long: a busy machine stays usable.
+inline void wait(Int looks) {
+    if (looks < 2000) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        return;
+    }
+#if defined(_WIN32)
+    Sleep(0);
+#else
+    const timespec moment = {0, 20000};
+    nanosleep(&moment, nullptr);
+#endif
+}
+
+// Returns when all threads are here; what each has written before is seen by all.
+template <class T> void meet(const Task<T>& task) {
+    if (task.threads == 1) return;
+    const Int meeting = __atomic_load_n(task.meetings, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(task.arrived, 1, __ATOMIC_ACQ_REL) == task.threads) {
+        __atomic_store_n(task.arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(task.meetings, meeting + 1, __ATOMIC_RELEASE);
+    }
+    for (Int looks = 0; __atomic_load_n(task.meetings, __ATOMIC_ACQUIRE) == meeting; ++looks) wait(looks);
+}
+
+// The sum of what all threads say, the same for each. Two in turn, because a quick thread may say the next number before
+// a slow one has read this one.
+template <class T> double agree(const Task<T>& task, double own, Int turn) {
+    if (task.threads == 1) return own;
+    double *said = task.sums + (turn & 1) * task.threads, sum = 0;
+    said[task.thread] = own;
+    meet(task);
+    for (Int k = 0; k < task.threads; ++k) sum += said[k];
+    return sum;
+}
 
 // ---------------------------------------------------------------- where the work is
 
@@ -56,10 +104,8 @@ template <class T, class Run> void each_block(const Plan<T>& plan, Tile t, Run&&
 
 // ---------------------------------------------------------------- the parts of an iteration
 
-// K^power v, v itself for the power 0.
-template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int power) {
-    return power == 0 ? now.v : now.kept + (power - 1) * plan.n * plan.p;
-}
+// K^power v
+template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int power) { return now.v + power * plan.n * plan.p; }
 
 // out_i += A_i^T lam_i on a tile; `cold` says that A comes from memory.
 template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out, bool cold) {
@@ -125,7 +171,7 @@ void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* sc
     }
 }
 
-// K^power v
+// That power from the one before.
 template <class T> void raise(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power) {
     T* out = power_of_v(plan, now, power) + t.at;
     for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + k * plan.p);
