@@ -96,7 +96,7 @@ class HostileLink(GrpcLink):
                 await session.say(lambda word=word: word)
             await asyncio.sleep(0.01)
 
-    async def _send(self, session, honest, message):
+    async def _send(self, session, honest, message, run):
         out, party = [message], session.party
         if message[5] == MessageKind.DATA and struct.unpack("<Q", message[_ROUND])[0] == self.at:
             if self.fault == "record":
@@ -104,7 +104,7 @@ class HostileLink(GrpcLink):
             out = [self.tape.read_bytes()] if self.fault == "replay" else spoil(message, self.fault, self.before[party])
         self.before[party] = message
         for part in out:
-            await honest(part)
+            await honest(part, run)
 
 
 def misbehave(fault):

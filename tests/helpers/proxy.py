@@ -11,7 +11,7 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from helpers.rehearsal import finish, free_addresses, make_job, solution, start_party
+from helpers.rehearsal import LONG, finish, free_addresses, make_job, solution, start_party
 
 
 class Proxy:
@@ -36,7 +36,7 @@ class Proxy:
 
     def __enter__(self) -> Proxy:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(LONG)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,15 +150,15 @@ class Rehearsal:
         lines = path.read_text().splitlines() if path.exists() else []
         return json.loads(lines[-1])["iteration"] if lines else 0
 
-    def wait_for(self, iteration, k=0, seconds=120):
-        deadline = time.monotonic() + seconds
+    def wait_for(self, iteration, k=0):
+        deadline = time.monotonic() + LONG
         while self.iteration(k) < iteration:
             assert time.monotonic() < deadline
             assert all(party.poll() in (None, 0) for party in self.parties), finish(self.parties, 1)
             time.sleep(0.05)
 
-    def same_bits(self, seconds=180):
-        said = finish(self.parties, seconds)
+    def same_bits(self):
+        said = finish(self.parties)
         assert [code for code, _ in said] == [0] * self.n, said
         self.compare()
         return [words for _, words in said]

@@ -18,6 +18,8 @@ from npga.runtimes import keygen, read_job, write_job
 from npga.solver import local_agents, run_agents
 
 HERE = Path(__file__).parent
+# Seconds that no load reaches: whoever has not ended by then never will.
+LONG = 300.0
 # One BLAS thread for each process, and this package on the path of scripts that are started from it.
 PINNED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
     "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
@@ -57,6 +59,7 @@ def make_job(directory, n=5, p=4, version="extra", seed=3, keys=False, addresses
     problem, network, chosen, steps = instance(n, p, version, seed)
     count = len(options.get("parties") or range(n))
     addresses = free_addresses(count) if addresses is None else addresses
+    options = {"connect": 120.0} | options  # starting a process takes long where many others run
     path = write_job(directory, problem, network, chosen, steps, addresses=addresses, **options)
     if keys:
         keygen(read_job(path))
@@ -86,7 +89,7 @@ def start_hostile(job, k, out, *more):
     return start(HERE / "hostile.py", job, "--party", k, "--out", out, *more)
 
 
-def finish(processes, seconds):
+def finish(processes, seconds=LONG):
     """(exit code, standard error) of each; fails if one has not ended by the deadline, and stops what is left."""
     deadline = time.monotonic() + seconds
     said, late = [], []

@@ -10,6 +10,7 @@ party is told to stop, a few hundred iterations are added without a fault, and t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import signal
@@ -45,6 +46,8 @@ class Supervisor(threading.Thread):
             if self.stopping or not again:
                 return
             time.sleep(0.2)
+            if self.stopping:
+                return
             self.run_of.parties[self.k] = self.run_of.start(self.k, "--resume")
 
 
@@ -93,8 +96,9 @@ def soak(directory, minutes, parties, seed, out=sys.stdout):
     )  # fmt: skip
     run.out.mkdir(parents=True, exist_ok=True)
     run.always = ("--resume",)
-    with run:
+    with run, contextlib.ExitStack() as at_the_end:
         supervisors = [Supervisor(run, k) for k in range(parties)]
+        at_the_end.callback(lambda: [setattr(supervisor, "stopping", True) for supervisor in supervisors])
         for supervisor in supervisors:
             supervisor.start()
         begun = said = time.monotonic()
@@ -106,7 +110,12 @@ def soak(directory, minutes, parties, seed, out=sys.stdout):
             ]
             if time.monotonic() - said > 30:
                 said = time.monotonic()
-                print(f"{passed:.0f} s: iteration {run.iteration()}, {dict(faults)}", file=out, flush=True)
+                ended = sum(sum(supervisor.codes.values()) for supervisor in supervisors)
+                print(
+                    f"{passed:.0f} s: iteration {run.iteration()}, {ended} restarts, {dict(faults)}",
+                    file=out,
+                    flush=True,
+                )
         time.sleep(15)  # what was frozen or stalled goes on
         for supervisor in supervisors:
             supervisor.stopping = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -30,18 +29,18 @@ LIES = {
 SOME = ("nan", "huge", "long", "run", "duplicate")
 
 
-def stage(tmp_path, fault, at=17, n=4, deadline=40, hostile_is_frozen=False, **options):
+def stage(tmp_path, fault, at=17, n=4, hostile_is_frozen=False, **options):
     """Run a job in which one party goes wrong; returns (exit code, last words) of the honest ones."""
     path, *_ = make_job(tmp_path, n, keys=True, max_iters=100_000, patience=3.0, outage=0.0, **options)
     out = tmp_path / "out"
     villain = start_hostile(path, VILLAIN, out, "--fault", fault, "--at", at)
     honest = [start_party(path, k, out) for k in range(n) if k != VILLAIN]
     try:
-        return finish(honest, deadline)
+        return finish(honest)
     finally:
         if hostile_is_frozen:
             villain.kill()
-        finish([villain], 20)
+        finish([villain])
 
 
 def everyone_names(said, seen, told, code, villain=VILLAIN):
@@ -85,19 +84,16 @@ def test_a_message_of_an_earlier_run_is_refused(tmp_path):
     for fault in ("record", "replay"):
         out = tmp_path / fault
         villain = start_hostile(path, 2, out, "--fault", fault, "--at", 20, "--tape", tape)
-        said = finish([start_party(path, k, out) for k in range(2)], 40)
-        finish([villain], 20)
+        said = finish([start_party(path, k, out) for k in range(2)])
+        finish([villain])
         if fault == "record":
             assert [code for code, _ in said] == [0, 0], said
     everyone_names(said, "replayed, or another job", "refused a message from agent 2", ExitCode.REFUSED)
 
 
 def test_a_killed_party_is_named_by_everyone(tmp_path):
-    began = time.monotonic()
-    everyone_names(
-        stage(tmp_path, "kill", at=random.Random(0).randrange(5, 200)), "lost agent 2", "", ExitCode.TRY_AGAIN
-    )
-    assert time.monotonic() - began < 40
+    said = stage(tmp_path, "kill", at=random.Random(0).randrange(5, 200))
+    everyone_names(said, "lost agent 2", "", ExitCode.TRY_AGAIN)
 
 
 def test_a_frozen_party_is_noticed_when_the_patience_is_over(tmp_path):
@@ -106,10 +102,10 @@ def test_a_frozen_party_is_noticed_when_the_patience_is_over(tmp_path):
     out = tmp_path / "out"
     villain = start_hostile(path, VILLAIN, out, "--fault", "freeze", "--at", 30)
     try:
-        said = finish([start_party(path, k, out) for k in range(2)], 30)
+        said = finish([start_party(path, k, out) for k in range(2)])
     finally:
         villain.kill()
-        finish([villain], 10)
+        finish([villain])
     for code, words in said:
         assert code == ExitCode.TRY_AGAIN
         assert "lost agent 2" in words or "gave up waiting for agent 2" in words
@@ -132,7 +128,7 @@ def test_a_slow_party_only_takes_time(tmp_path):
     path, problem, network, version, steps = make_job(tmp_path, 3, keys=True, max_iters=40, patience=5.0)
     out = tmp_path / "out"
     villain = start_hostile(path, VILLAIN, out, "--fault", "slow", "--at", -1)
-    said = finish([villain, *(start_party(path, k, out) for k in range(2))], 60)
+    said = finish([villain, *(start_party(path, k, out) for k in range(2))])
     assert [code for code, _ in said] == [0, 0, 0], said
     x, _, _ = solution(problem, network, version, steps, 40)
     found = [np.load(out / f"agent{k}.npz")["x"] for k in range(2)]
@@ -144,7 +140,7 @@ def test_divergence_is_reported_as_what_it_is(tmp_path):
     text = path.read_text()
     beta = next(line for line in text.splitlines() if line.startswith("beta"))
     path.write_text(text.replace(beta, "beta = 1e6"))
-    said = finish([start_party(path, k, tmp_path / "out") for k in range(3)], 40)
+    said = finish([start_party(path, k, tmp_path / "out") for k in range(3)])
     assert all(code == ExitCode.FAILED and "no longer finite: reduce the steps" in words for code, words in said), said
 
 
@@ -154,14 +150,14 @@ def test_words_about_waiting_do_not_get_in_the_way_of_messages(tmp_path, patienc
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=60, patience=patience)
     out = tmp_path / "out"
     dawdling = start_hostile(path, VILLAIN, out, "--fault", "slow", "--at", -1)
-    said = finish([dawdling, *(start_party(path, k, out) for k in range(2))], 60)
+    said = finish([dawdling, *(start_party(path, k, out) for k in range(2))])
     assert [code for code, _ in said] == [0, 0, 0], said
 
 
 @pytest.mark.parametrize("word", ["waiting", "outage"])
 def test_words_about_waiting_do_not_stretch_the_patience_for_ever(tmp_path, word):
     """Words are passed on, and who is further away waits longer: so all name the one that says them."""
-    said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
+    said = stage(tmp_path, word, n=3, hostile_is_frozen=True)
     told = "it gave up waiting for agent 2 in round 17"
     everyone_names(said, "gave up waiting for agent 2: nothing arrived within 3 s", told, ExitCode.TRY_AGAIN)
 
@@ -169,7 +165,7 @@ def test_words_about_waiting_do_not_stretch_the_patience_for_ever(tmp_path, word
 @pytest.mark.parametrize("word", ["waiting:1", "outage:1", "waiting:2"])
 def test_whoever_passes_on_words_that_are_made_up_is_not_blamed(tmp_path, word):
     """The villain pretends that its words come from far away: it is named, or nobody is."""
-    said = stage(tmp_path, word, n=3, hostile_is_frozen=True, deadline=90)
+    said = stage(tmp_path, word, n=3, hostile_is_frozen=True)
     for code, words in said:
         assert code == ExitCode.TRY_AGAIN, words
         assert "waiting for somebody" in words or "waiting for agent 2" in words or "waiting for agent ?" in words

@@ -298,7 +298,7 @@ def test_code_is_not_run_by_surprise(tmp_path):
         assert said.exit_code == 2
         assert "pass --trust-code" in said.output
     for engine in ("inprocess", "net", "preflight"):
-        code, words = finish([start("-m", f"npga.runtimes.{engine}", job, "--party", 0)], 30)[0]
+        code, words = finish([start("-m", f"npga.runtimes.{engine}", job, "--party", 0)])[0]
         assert code == 2
         assert "pass --trust-code" in words
     assert not (tmp_path / "ran").exists()
@@ -354,7 +354,7 @@ def test_a_party_may_name_code_in_its_own_file(tmp_path):
 def test_a_party_that_is_not_there_is_a_sentence(tmp_path, k):
     path, *_ = make_job(tmp_path, 3, keys=True)
     for module in ("net", "preflight"):
-        code, words = finish([start("-m", f"npga.runtimes.{module}", path, "--party", k)], 30)[0]
+        code, words = finish([start("-m", f"npga.runtimes.{module}", path, "--party", k)])[0]
         assert code == 2
         assert f"party {k} arrived" in words
         assert "Traceback" not in words

@@ -15,7 +15,7 @@ import pytest
 
 import npga
 from helpers.families import VERSIONS
-from helpers.rehearsal import HERE, PINNED, make_job, solution
+from helpers.rehearsal import HERE, LONG, PINNED, make_job, solution
 from npga.runtimes import Alone, ExitCode, Layout, MessageKind, Party, launch, read_job
 from npga.runtimes._launch import _oversubscribe, find_mpiexec
 from npga.runtimes._wire import HEADER_SIZE
@@ -23,12 +23,10 @@ from npga.runtimes._wire import HEADER_SIZE
 ITERATIONS = 30
 
 
-def mpiexec(ranks, *arguments, deadline=120, launcher=None):
+def mpiexec(ranks, *arguments, launcher=None):
     launcher = [find_mpiexec()] if launcher is None else [launcher, *_oversubscribe(launcher)]
     command = [*launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=deadline, env=os.environ | PINNED, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONG, env=os.environ | PINNED, check=False)
 
 
 def same_bits_for_all_ten(tmp_path, ranks, launcher=None):
@@ -100,12 +98,11 @@ def test_launch_with_open_mpi(tmp_path, open_mpi):
     np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 50)[0])
 
 
-def hostile(tmp_path, fault, n=4, ranks=4, deadline=60):
-    path, *_ = make_job(tmp_path, n, max_iters=1_000_000, patience=3.0)
-    began = time.monotonic()
-    done = mpiexec(ranks, HERE / "hostile_mpi.py", path, tmp_path / "out", fault, deadline=deadline)
+def hostile(tmp_path, fault):
+    path, *_ = make_job(tmp_path, 4, max_iters=1_000_000, patience=3.0)
+    done = mpiexec(4, HERE / "hostile_mpi.py", path, tmp_path / "out", fault)
     assert done.returncode != 0
-    return done.stderr + done.stdout, time.monotonic() - began
+    return done.stderr + done.stdout
 
 
 LIES = {
@@ -120,28 +117,22 @@ LIES = {
 
 @pytest.mark.parametrize("fault", ["nan", "silent"])
 def test_a_bad_rank_ends_the_job_and_is_named(tmp_path, fault):
-    words, seconds = hostile(tmp_path, fault)
-    assert LIES[fault] in words
-    assert seconds < 40
+    assert LIES[fault] in hostile(tmp_path, fault)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", sorted(set(LIES) - {"nan", "silent"}))
 def test_other_bad_ranks(tmp_path, fault):
-    words, seconds = hostile(tmp_path, fault)
-    assert LIES[fault] in words
-    assert seconds < 40
+    assert LIES[fault] in hostile(tmp_path, fault)
 
 
 def test_a_frozen_rank_ends_the_job_and_is_named(tmp_path):
-    words, seconds = hostile(tmp_path, "freeze")
-    assert "gave up waiting for agent 2: nothing arrived within 3 s, not even" in words
-    assert seconds < 40
+    assert "gave up waiting for agent 2: nothing arrived within 3 s, not even" in hostile(tmp_path, "freeze")
 
 
 STOPS = {
-    "start": "gave up waiting for another rank: not all had come within 5 s",
-    "hello": "the ranks did not come together within 5 s; try again",
+    "start": "gave up waiting for another rank: not all had come within 12 s",
+    "hello": "the ranks did not come together within 12 s; try again",
     "end": "results are written, but not all ranks ended within 3 s; try again",
     "finalize": "results are written, but MPI did not end within 4 s; try again",
 }
@@ -159,10 +150,9 @@ def test_a_rank_of_open_mpi_that_stops_ends_the_job_in_time(tmp_path, open_mpi, 
 
 
 def stop_a_rank(tmp_path, place, launcher=None):
-    path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=3.0, connect=5.0)
-    out, began = tmp_path / "out", time.monotonic()
-    done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", deadline=60, launcher=launcher)
-    assert time.monotonic() - began < 50
+    path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=3.0, connect=12.0)
+    out = tmp_path / "out"
+    done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", launcher=launcher)
     # MPICH's mpiexec may tell how it ended the rank that stood still in `Finalize`.
     killed = [signal.SIGKILL] if place == "finalize" and launcher is None else []
     assert done.returncode in (ExitCode.TRY_AGAIN, *killed), done
@@ -176,12 +166,12 @@ def stop_a_rank(tmp_path, place, launcher=None):
 
 def test_a_killed_rank_ends_the_job_and_resume_gives_the_same_bits(tmp_path):
     path, problem, network, version, steps = make_job(
-        tmp_path, 5, 4, max_iters=3000, checkpoint_rounds=50, patience=60.0, metrics_seconds=0.01
+        tmp_path, 5, 4, max_iters=8000, checkpoint_rounds=50, patience=60.0, metrics_seconds=0.01
     )
     out = tmp_path / "out"
 
     def kill_one(_processes):
-        deadline, saved = time.monotonic() + 300, out / "checkpoints"
+        deadline, saved = time.monotonic() + LONG, out / "checkpoints"
         while not all(list(saved.glob(f"agent{i}-[1-9]*.npz")) for i in range(5)) and time.monotonic() < deadline:
             time.sleep(0.01)
         os.kill(json.loads((out / "party3.json").read_text())["pid"], signal.SIGKILL)
@@ -190,7 +180,7 @@ def test_a_killed_rank_ends_the_job_and_resume_gives_the_same_bits(tmp_path):
         launch(path, "mpi", out, watch=kill_one)
     done = launch(path, "mpi", out, resume=True)
     assert json.loads((out / "party0.json").read_text())["resumed_from"] > 0
-    np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 3000)[0])
+    np.testing.assert_array_equal(done.x, solution(problem, network, version, steps, 8000)[0])
 
 
 @pytest.mark.parametrize(("version", "overlaps"), [("extra", True), ("npga-ii", True), ("nids", False)])

@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 from typer.testing import CliRunner
 
-from helpers.rehearsal import finish, make_job, start_party
+from helpers.rehearsal import LONG, finish, make_job, start_party
 from npga.cli import application
 from npga.errors import InputError
 from npga.runtimes import Alone, Layout, Party, read_job, read_last, read_metrics
@@ -23,7 +23,6 @@ from npga.runtimes._timeline import Logbook, health, serve_metrics
 
 app = application()
 run = CliRunner().invoke
-DEADLINE = 120.0
 
 
 def finished_run(directory):
@@ -37,7 +36,7 @@ def finished_run(directory):
 
 def until(condition):
     """Wait for it, with a deadline that no load reaches."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -103,9 +102,7 @@ def test_log_levels(tmp_path):
 
     def said(*options):
         command = [sys.executable, "-m", "npga.runtimes.inprocess", str(path), *options]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=DEADLINE, check=False
-        ).stderr.splitlines()
+        return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False).stderr.splitlines()
 
     assert said() == []
     assert [line.split(":")[0] for line in said("--log", "info")] == ["iteration 2", "iteration 4"]
@@ -116,7 +113,7 @@ def test_log_levels(tmp_path):
 
 def read(server, path):
     host, port = server.server_address
-    with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=DEADLINE) as answer:
+    with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=LONG) as answer:
         return answer.read().decode()
 
 
@@ -172,4 +169,4 @@ def test_watch_names_the_party_that_is_frozen(tmp_path):
     finally:
         processes[1].send_signal(signal.SIGCONT)
         processes[0].terminate()
-        finish(processes, DEADLINE)
+        finish(processes)

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.rehearsal import PINNED, make_job, solution
+from helpers.rehearsal import LONG, PINNED, make_job, solution
+from npga.runtimes import ExitCode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "keep-running.md").read_text()
-ITERATIONS = 2000
+ITERATIONS = 4000
 
 
 def block(language):
@@ -61,10 +63,18 @@ class Unit(threading.Thread):
             self.process = self._start()
 
 
+def wait_for_checkpoint(directory, iteration):
+    """Until party 1 has saved a state after this one."""
+    files, deadline = directory / "out" / "checkpoints", time.monotonic() + LONG
+    while not any(int(file.stem.split("-")[1]) >= iteration for file in files.glob("agent1-*.npz")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.mark.skipif(shutil.which("sh") is None, reason="no sh")
 def test_parties_that_are_killed_come_back_by_themselves(tmp_path):
     path, problem, network, version, steps = make_job(
-        tmp_path, 3, keys=True, max_iters=ITERATIONS, checkpoint_rounds=50, connect=120.0, patience=20.0
+        tmp_path, 3, keys=True, max_iters=ITERATIONS, checkpoint_rounds=50, patience=20.0
     )
     script = tmp_path / "keep-running.sh"
     script.write_text(block("sh"))
@@ -77,23 +87,27 @@ def test_parties_that_are_killed_come_back_by_themselves(tmp_path):
     for unit in units:
         unit.start()
     try:
-        deadline = time.monotonic() + 120
-        while not list((tmp_path / "out" / "checkpoints").glob("agent1-[1-9]*.npz")):
-            assert time.monotonic() < deadline, [unit.codes for unit in units]
-            time.sleep(0.05)
+        wait_for_checkpoint(tmp_path, 50)
+        units[1].process.terminate()  # as `systemctl stop` does
+        units[1].join(LONG)
+        assert units[1].codes == [128 + signal.SIGTERM]
+        units[1] = Unit(tmp_path, 1)
+        units[1].start()
+        wait_for_checkpoint(tmp_path, 1000)
         units[1].process.kill()
         for unit in units:
-            unit.join(240)
+            unit.join(LONG)
             assert not unit.is_alive()
             assert unit.codes[-1] == 0, unit.words
-        _, words = shell.communicate(timeout=120)
+        _, words = shell.communicate(timeout=LONG)
         assert shell.returncode == 0, words
     finally:
         shell.kill()
         for unit in units:
             unit.process.kill()
-    assert units[1].codes[0] == -9
-    assert units[0].codes[0] == 3
+    assert units[1].codes == [-9, 0]
+    assert units[0].codes[0] == ExitCode.TRY_AGAIN  # because party 1 was stopped
+    assert "agent 1 has been started again" in units[0].words  # because it was killed: no other process had to end
     found = [np.load(tmp_path / "out" / f"agent{i}.npz")["x"] for i in range(3)]
     np.testing.assert_array_equal(np.concatenate(found), solution(problem, network, version, steps, ITERATIONS)[0])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npga
-from helpers.rehearsal import finish, make_job, solution, start_hostile, start_party
+from helpers.rehearsal import LONG, finish, make_job, solution, start_hostile, start_party
 from npga.errors import InputError
 from npga.runtimes import ExitCode, launch, read_job, read_metrics
 from npga.runtimes._saved_state import PartyStates, SavedStates
@@ -25,8 +25,8 @@ def test_kill_one_of_thirteen_and_resume(tmp_path, version):
     )
     out, at = tmp_path / "out", random.Random(version).randrange(60, 280)
     villain = start_hostile(path, 7, out, "--fault", "kill", "--at", at)
-    said = finish([start_party(path, k, out) for k in range(13) if k != 7], 60)
-    assert finish([villain], 10)[0][0] == -9
+    said = finish([start_party(path, k, out) for k in range(13) if k != 7])
+    assert finish([villain])[0][0] == -9
     assert all(code == ExitCode.TRY_AGAIN and "lost agent 7" in words for code, words in said), said
     done = launch(path, "grpc", out, resume=True)
     rows = [json.loads((out / f"party{k}.json").read_text()) for k in range(13)]
@@ -41,8 +41,8 @@ def test_kill_one_of_thirteen_and_resume(tmp_path, version):
 def test_a_stopping_run_resumes_to_the_same_end(tmp_path):
     path, *_ = make_job(tmp_path, 3, 4, "nids", keys=True, tol=1e-9, check_every=30, checkpoint_rounds=40, outage=0.0)
     villain = start_hostile(path, 0, tmp_path / "out", "--fault", "kill", "--at", 130)
-    finish([start_party(path, k, tmp_path / "out") for k in (1, 2)], 40)
-    finish([villain], 10)
+    finish([start_party(path, k, tmp_path / "out") for k in (1, 2)])
+    finish([villain])
     resumed = launch(path, "grpc", tmp_path / "out", resume=True)
     straight = launch(path, "inprocess", tmp_path / "straight")
     assert resumed.iterations == straight.iterations
@@ -90,7 +90,7 @@ def test_an_unfinished_run_is_not_overwritten_by_accident(tmp_path):
 
 def test_a_party_that_forgets_to_resume_stops_everyone(tmp_path):
     path, *_ = make_job(tmp_path, 3, keys=True, max_iters=100, checkpoint_rounds=30)
-    said = finish([start_party(path, k, tmp_path / f"out{k}", *(["--resume"] if k else [])) for k in range(3)], 40)
+    said = finish([start_party(path, k, tmp_path / f"out{k}", *(["--resume"] if k else [])) for k in range(3)])
     assert all(code == ExitCode.BAD_INPUT and "start all with --resume, or none" in words for code, words in said), said
 
 
@@ -146,9 +146,9 @@ def vote(stores, resume=None, from_zero=None, **names):
     def run(k):
         def largest(own):
             answers[k] = next(iter(own.values()))
-            meet.wait(10)
+            meet.wait(LONG)
             found = np.max([a for a in answers if a is not None], axis=0)
-            meet.wait(10)
+            meet.wait(LONG)
             return found
 
         try:
@@ -160,7 +160,7 @@ def vote(stores, resume=None, from_zero=None, **names):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(LONG)
     return results
 
 
@@ -260,13 +260,13 @@ def test_old_results_do_not_count_for_a_new_run(tmp_path):
 def test_a_lost_directory_stops_everyone_until_its_owner_says_from_zero(tmp_path):
     path, problem, network, version, steps = make_job(tmp_path, 3, keys=True, max_iters=60, checkpoint_rounds=25)
     outs = [tmp_path / f"out{k}" for k in range(3)]
-    assert [code for code, _ in finish([start_party(path, k, outs[k]) for k in range(3)], 60)] == [0, 0, 0]
+    assert [code for code, _ in finish([start_party(path, k, outs[k]) for k in range(3)])] == [0, 0, 0]
     shutil.rmtree(outs[1])
     path.write_text(path.read_text().replace("max_iters = 60", "max_iters = 90"))
-    said = finish([start_party(path, k, outs[k], "--resume") for k in range(3)], 60)
+    said = finish([start_party(path, k, outs[k], "--resume") for k in range(3)])
     assert [code for code, _ in said] == [ExitCode.BAD_INPUT] * 3, said
     assert "this party" in said[1][1]
-    said = finish([start_party(path, k, outs[k], "--resume", *["--from-zero"] * (k == 1)) for k in range(3)], 60)
+    said = finish([start_party(path, k, outs[k], "--resume", *["--from-zero"] * (k == 1)) for k in range(3)])
     assert [code for code, _ in said] == [0, 0, 0], said
     x = np.concatenate([np.load(outs[k] / f"agent{k}.npz")["x"] for k in range(3)])
     np.testing.assert_array_equal(x, solution(problem, network, version, steps, 90)[0])

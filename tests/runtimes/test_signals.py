@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.rehearsal import finish, make_job, solution, start, start_party
+from helpers.rehearsal import LONG, finish, make_job, solution, start, start_party
 from npga.runtimes import ExitCode, LaunchError, launch
 from npga.runtimes._launch import _lock
 
 
-def wait_for(condition, seconds=40):
-    deadline = time.monotonic() + seconds
+def wait_for(condition):
+    deadline = time.monotonic() + LONG
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -40,7 +40,7 @@ def test_a_signal_saves_says_farewell_and_nothing_is_lost(tmp_path, number):
         wait_for(lambda: running(out, 1))
         parties[1].send_signal(number)
     finally:
-        said = finish(parties, 40)
+        said = finish(parties)
     assert [code for code, _ in said] == [ExitCode.TRY_AGAIN, 128 + number, ExitCode.TRY_AGAIN], said
     assert f"stopped by {number.name}" in said[1][1]
     assert all("it was stopped" in words for _, words in (said[0], said[2]))
@@ -86,7 +86,7 @@ def test_a_stall_within_the_patience_only_takes_time(tmp_path):
         time.sleep(2.5)
         parties[1].send_signal(signal.SIGCONT)
     finally:
-        said = finish(parties, 60)
+        said = finish(parties)
     assert [code for code, _ in said] == [0, 0, 0], said
 
 
@@ -100,9 +100,9 @@ def test_a_killed_launch_leaves_no_orphan(tmp_path, engine):
         wait_for(lambda: all(running(out, k) for k in range(3)))
     finally:
         launcher.kill()
-        launcher.communicate(timeout=10)
+        launcher.communicate(timeout=LONG)
     pids = [json.loads((out / f"party{k}.json").read_text())["pid"] for k in range(3)]
-    wait_for(lambda: not any(alive(pid) for pid in pids), 20)
+    wait_for(lambda: not any(alive(pid) for pid in pids))
 
 
 IN_A_CALLBACK = """
@@ -132,7 +132,7 @@ def test_a_signal_inside_a_callback_of_grpc_ends_the_party_in_order(tmp_path):
     path, *_ = make_job(tmp_path, 2, keys=True, max_iters=10**7, checkpoint_rounds=10**6, metrics_seconds=0.05)
     out = tmp_path / "out"
     parties = [start("-c", IN_A_CALLBACK, path, "--party", 0, "--out", out), start_party(path, 1, out)]
-    said = finish(parties, 60)
+    said = finish(parties)
     assert [code for code, _ in said] == [128 + signal.SIGTERM, ExitCode.TRY_AGAIN], said
     assert "ignored" not in said[0][1]
     assert "agent 0: it was stopped" in said[1][1]
@@ -152,9 +152,9 @@ def test_a_signal_to_a_launch_and_all_its_processes_at_once_loses_nothing(tmp_pa
         wait_for(lambda: all(running(out, k) for k in range(parties)))
     finally:
         os.killpg(launcher.pid, number)
-        launcher.communicate(timeout=20)
+        launcher.communicate(timeout=LONG)
     rows = [out / f"party{k}.json" for k in range(parties)]
-    wait_for(lambda: all(json.loads(row.read_text())["state"] in ("stopped", "failed") for row in rows), 20)
+    wait_for(lambda: all(json.loads(row.read_text())["state"] in ("stopped", "failed") for row in rows))
     assert newest_in_common(out) > 20
 
 
@@ -180,7 +180,7 @@ with inprocess._heeding_signals():
         assert "waiting" in deaf.stdout.readline()
         time.sleep(0.5)
         assert deaf.poll() is None
-    said, _ = deaf.communicate(timeout=20)
+    said, _ = deaf.communicate(timeout=LONG)
     assert "dropped" in said
     assert deaf.returncode == -signal.SIGKILL
 
@@ -203,7 +203,7 @@ def test_a_full_disk_is_one_sentence_at_home_and_a_farewell_elsewhere(tmp_path):
     limits = (30_000, 30_000)
     full = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)}
     parties = [start_party(path, k, out, **(full if k == 1 else {})) for k in range(3)]
-    said = finish(parties, 40)
+    said = finish(parties)
     assert [code for code, _ in said] == [ExitCode.TRY_AGAIN, ExitCode.FAILED, ExitCode.TRY_AGAIN], said
     assert "File too large" in said[1][1]
     assert "Traceback" not in said[1][1]
@@ -224,6 +224,6 @@ def test_a_second_launch_into_one_directory_is_refused(tmp_path):
 
 def test_the_exit_code_tells_whether_the_tolerance_is_met(tmp_path):
     path, *_ = make_job(tmp_path, 3, max_iters=30, tol=1e-12)
-    code, _ = finish([start("-m", "npga.runtimes.inprocess", path, "--out", tmp_path / "a")], 40)[0]
+    code, _ = finish([start("-m", "npga.runtimes.inprocess", path, "--out", tmp_path / "a")])[0]
     assert code == ExitCode.NOT_MET
     assert not launch(path, "inprocess", tmp_path / "b").converged

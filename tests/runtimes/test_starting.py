@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from helpers.rehearsal import PINNED, finish, make_job, solution, start, start_party
+from helpers.rehearsal import LONG, PINNED, finish, make_job, solution, start, start_party
 
 ITERATIONS = 40
 IDLE = """
@@ -31,14 +31,14 @@ time.sleep(600)
 
 
 def prepare(tmp_path, n=3, **options):
-    path, *parts = make_job(tmp_path, n, keys=True, max_iters=ITERATIONS, connect=120.0, **options)
+    path, *parts = make_job(tmp_path, n, keys=True, max_iters=ITERATIONS, **options)
     text = path.read_text()
     return path, parts, [line.split('"')[1] for line in text.splitlines() if line.startswith("address")]
 
 
-def listening(address, seconds=60):
+def listening(address):
     host, port = address.rsplit(":", 1)
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LONG
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 5):
             return
@@ -46,8 +46,8 @@ def listening(address, seconds=60):
     raise AssertionError(f"nobody listens on {address}")
 
 
-def same_bits(tmp_path, parties, parts, seconds=120):
-    said = finish(parties, seconds)
+def same_bits(tmp_path, parties, parts):
+    said = finish(parties)
     assert [code for code, _ in said] == [0] * len(parties), said
     found = [np.load(tmp_path / "out" / f"agent{i}.npz")["x"] for i in range(len(parties))]
     np.testing.assert_array_equal(np.concatenate(found), solution(*parts, ITERATIONS)[0])
@@ -61,9 +61,9 @@ def test_parties_come_late_again_and_while_others_check(tmp_path):
     listening(addresses[0])
     time.sleep(3)
     second.kill()
-    finish([second], 30)
+    finish([second])
     hurried = tmp_path / "hurried.toml"
-    hurried.write_text(path.read_text().replace("connect = 120.0", "connect = 20.0"))
+    hurried.write_text(path.read_text().replace("connect = 120.0", "connect = 60.0"))
     code, checked, _ = _check(hurried, 2)
     rows = [json.loads(line) for line in checked.splitlines()]
     assert any(row["ok"] and row["subject"] == "link to agent 0" for row in rows), (code, rows)
@@ -73,7 +73,7 @@ def test_parties_come_late_again_and_while_others_check(tmp_path):
 
 def _check(job, k):
     process = start("-m", "npga.runtimes.preflight", job, "--party", k)
-    said, error = process.communicate(timeout=120)
+    said, error = process.communicate(timeout=LONG)
     return process.returncode, said, error
 
 
@@ -105,7 +105,7 @@ def test_nobody_listens_once_all_have_come(tmp_path):
     listening(addresses[0])
     parties += [start_party(path, k, out) for k in (1, 2)]
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LONG
         while not all(_iteration(out, k) > 0 for k in range(3)):
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -115,7 +115,7 @@ def test_nobody_listens_once_all_have_come(tmp_path):
     finally:
         for party in parties:
             party.terminate()
-        finish(parties, 40)
+        finish(parties)
 
 
 def _iteration(out, k):
@@ -137,7 +137,7 @@ def test_idle_connections_do_not_use_up_the_descriptors(tmp_path):
     strangers = [start("-c", IDLE, addresses[0], 550) for _ in range(2)]
     try:
         assert all(int(stranger.stdout.readline()) > 0 for stranger in strangers)
-        same_bits(tmp_path, [first, start_party(path, 1, out), start_party(path, 2, out)], parts, 180)
+        same_bits(tmp_path, [first, start_party(path, 1, out), start_party(path, 2, out)], parts)
     finally:
         for stranger in strangers:
             stranger.kill()

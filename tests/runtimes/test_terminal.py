@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npga.cli
-from helpers.rehearsal import make_job, solution
+from helpers.rehearsal import LONG, make_job, solution
 from npga.cli import application
 from npga.errors import InputError
 from npga.runtimes import ExitCode, plot_timeline, read_metrics
@@ -84,7 +84,7 @@ def test_keygen_makes_one_or_all_and_never_overwrites(tmp_path):
 def test_progress_is_reported_at_every_check(tmp_path):
     path, *_ = make_job(tmp_path, 3, max_iters=60, tol=1e-30, check_every=20)
     command = [sys.executable, "-m", "npga.runtimes.inprocess", str(path), "--progress"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == ExitCode.NOT_MET
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["iteration 20", "iteration 40", "iteration 60"]
 

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from helpers.rehearsal import finish, free_addresses, make_job, start_party
+from helpers.rehearsal import LONG, finish, free_addresses, make_job, start_party
 from npga.errors import InputError
 from npga.runtimes import ExitCode, PeerLost, read_job
 from npga.runtimes._streams import Acceptor, Dialler, Identity, channel_options, make_key
@@ -56,11 +56,11 @@ class Stage:
             pair(directory, name) for name in ("party-0", "party-1", "party-7")
         )
 
-    def knock(self, client, pinned=None, target=None, seconds=2.0):
+    def knock(self, client, pinned=None, seconds=2.0):
         """Whether party 0 accepts a dialler with this key and certificate, and what the dialler was told."""
-        return asyncio.run(self._knock(client, pinned or self.server[1], target, seconds))
+        return asyncio.run(self._knock(client, pinned or self.server[1], seconds))
 
-    async def _knock(self, client, pinned, target, seconds):
+    async def _knock(self, client, pinned, seconds):
         address = free_addresses(1)[0]
         came = []
 
@@ -98,7 +98,7 @@ def stage(tmp_path):
 
 
 def test_the_pinned_neighbour_is_accepted(stage):
-    assert stage.knock(stage.neighbour) == (True, "")
+    assert stage.knock(stage.neighbour, seconds=LONG) == (True, "")
 
 
 def test_no_certificate(stage):
@@ -156,7 +156,7 @@ def test_the_certificate_itself_is_compared_even_when_the_handshake_trusts_more(
     secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     stage = Stage(tmp_path)
     stage.neighbour = (secret, root.public_bytes(PEM))
-    accepted, told = stage.knock(minted(secret, stage.neighbour[1], "party-1.npga"))
+    accepted, told = stage.knock(minted(secret, stage.neighbour[1], "party-1.npga"), seconds=LONG)
     assert not accepted
     assert "PERMISSION_DENIED" in told
     assert "not a neighbour's" in told
@@ -182,7 +182,7 @@ def test_a_run_with_an_impostor_does_not_start(tmp_path):
         path.read_text().replace("certificates/1.crt", "forged/1.crt").replace("private/1.key", "forged/1.key")
     )
     assert read_job(other).digest == job.digest
-    said = finish([start_party(path, 0, tmp_path / "a"), start_party(other, 1, tmp_path / "b")], 40)
+    said = finish([start_party(path, 0, tmp_path / "a"), start_party(other, 1, tmp_path / "b")])
     assert [code for code, _ in said] == [ExitCode.TRY_AGAIN] * 2
     assert "agent 1: it did not connect" in said[0][1]
     assert "agent 0: no connection" in said[1][1]

@@ -128,6 +128,13 @@ class PeerLost(LinkError):  # noqa: N818
     words = "lost"
 
 
+class StartedAgain(PeerLost):
+    """A party of the network was started again: whoever can goes back to where all can go on, in the same process."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer, "it has been started again, and so must this party be: with --resume")
+
+
 class PeerSlow(LinkError):  # noqa: N818
     """The neighbour is there and did not send in time."""
 

@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.functions import Function
 from npga.networks import Network
-from npga.problem import Agent, spectral_norm
+from npga.problem import Agent, Problem, spectral_norm
 from npga.runtimes._agreement import Agreement, coarse
 from npga.runtimes._faults import BadMessage, Diverged, Peer
+from npga.runtimes._job import Job
+from npga.solver import LocalAgent
 from npga.steps import Steps
 from npga.tuning import AdaptiveAgent
 
@@ -204,6 +206,13 @@ class FoundSteps:
         heard = advance()
         parts = {i: agent.try_part(before[i], heard[i]) for i, agent in self.agents.items()}
         return bool(self._council.decide(parts, lambda total: self._one.choose_try(chosen, total), 1)[0])
+
+
+def adaptive_agent(job: Job, i: int, own: Agent, local: LocalAgent) -> AdaptiveAgent:
+    """Agent i, finding its steps on the way."""
+    share = job.version.kernel_polynomials(1.0)[0][1]  # K = share times the gossip matrix
+    weights = {j: share * weight for j, weight in job.weights(i)["gossip"].items()}
+    return AdaptiveAgent(Problem([own], job.h), job.network, local, weights)
 
 
 def certified_steps(agents: Mapping[int, Agent], h: Function, council: Council) -> Steps:

@@ -2,8 +2,9 @@
 
 Parties may come in any order. Whoever meets a neighbour tells it which parties it knows to be there, and passes on what
 it hears; a run begins when everyone has heard of everyone, and the time to wait counts from the last that came. A
-party that is started again while the others still wait is welcome. `npga check` looks at the same addresses and
-certificates with a hello that says so, and disturbs nobody.
+party that is started again is welcome: its process has a larger number, and when that has gone round, all who wait do
+so for the new one, and all who had begun go back to waiting. `npga check` looks at the same addresses and certificates
+with a hello that says so, and disturbs nobody.
 """
 
 from __future__ import annotations
@@ -15,63 +16,107 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from npga.errors import InputError
-from npga.runtimes._faults import BadMessage, LinkError, PeerLost
+from npga.runtimes._faults import BadMessage, LinkError, PeerLost, Reason, StartedAgain
 from npga.runtimes._job import Job
 from npga.runtimes._sessions import Session
 from npga.runtimes._streams import LEAST_KEEPALIVE_SECONDS, Acceptor, Dialler, Identity, breaks, channel_options
-from npga.runtimes._wire import HEADER_SIZE, Hello, MessageKind, is_farewell, pack_bytes, run_number, unpack_hello
+from npga.runtimes._wire import (
+    HEADER_SIZE,
+    KIND_AT,
+    Hello,
+    MessageKind,
+    Roll,
+    pack_bytes,
+    pack_roll,
+    read_farewell,
+    run_number,
+    unpack_hello,
+    unpack_roll,
+)
 
 LOG = logging.getLogger("npga.runtimes")
-_HELLO_SECONDS = 10.0
+HELLO_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
-_CHECK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 _LONGEST_ATTEMPT = 20.0
 _PARTING_SECONDS = 1.0
+_MOST_CONNECTS = 10  # so many times `connect` all may take to come together, however often one of them comes anew
+_ARRIVED, _BYE = int(MessageKind.ARRIVED), int(MessageKind.BYE)
+_MAY_COME_BACK = (Reason.STOPPED, Reason.LOST, Reason.SLOW)
 
 
 class Neighbourhood:
-    """A session with each neighbour of party `me`; no message is longer than `limit` bytes."""
+    """A session with each neighbour of party `me`; no message is longer than `limit` bytes.
+
+    `wake` is called when a party of the network was started again while messages are exchanged.
+    """
 
     def __init__(self, job: Job, me: int, identity: Identity, limit: int) -> None:
         self._job, self._me, self._layout = job, me, job.layout
         self._times, self._identity, self._limit = job.times, identity, limit
         titles = {q: self._layout.title(q) for q in self._layout.borders(me)}
-        self.sessions = {q: Session(q, title, job.times.outage, self._lost) for q, title in titles.items()}
+        self.sessions = {q: Session(q, title, job.times.outage, self._lost, self._hear) for q, title in titles.items()}
         self.hellos: dict[int, Hello] = {}
         self.clock_offsets: dict[int, float] = {}
         self.bytes_sent = self.bytes_received = 0
-        self.closing = False
+        self.finished = self.closing = False
+        self.wake: Callable[[], object] = bool
         self._hello: Hello
         self._acceptor: Acceptor | None = None
         self._diallers: dict[int, Dialler] = {}
         self._tasks: set[asyncio.Future[None]] = set()
-        self._everyone, self._here = (1 << len(job.parties)) - 1, 1 << me
-        self._quiet = 0.0
+        self._passing_on: set[int] = set()
+        self._roll: Roll = (0,) * len(job.parties)
+        self._came_again: StartedAgain | None = None
+        self._gathered: asyncio.Future[None] | None = None  # while this party waits for all to have come
+        self._has_begun = False
+        self._quiet = self._waited = 0.0
         self._doubtful = -1
-        self._trouble: asyncio.Future[None] | None = None
 
     async def open(self, hello: Hello) -> None:
         """Listen, dial, exchange hellos with every neighbour, and wait until all parties of the network have come."""
         self._hello = hello
+        self._learn({self._me: time.time_ns() // 1000})
         self._prepare(self._arrive)
         if self._acceptor is not None:
             await self._acceptor.listen()
         for q in self._diallers:
             self.later(self._keep(q))
-        self._trouble = asyncio.get_running_loop().create_future()
-        hearing = asyncio.gather(*(self._hear_of_all(session) for session in self.sessions.values()))
-        either: set[asyncio.Future[Any]] = {hearing, self._trouble}
+        await self.gather(True)
+
+    async def gather(self, has_progressed: bool) -> None:
+        """Wait until all parties have come, and all neighbours know of the same processes."""
+        self._quiet, self._waited = 0.0, 0.0 if has_progressed else self._waited
+        roll: Roll = ()
         try:
-            done, _ = await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            done.pop().result()
+            while roll != self._roll:
+                self._gathered = asyncio.get_running_loop().create_future()
+                for session in self.sessions.values():
+                    session.listen()
+                    self._lost(session)
+                self._look_around()
+                await self._gathered
+                roll = self._roll
+                for session in self.sessions.values():
+                    await session.say(partial(self._call_the_roll, session))  # before the first message
         finally:
-            self._trouble = None
-            hearing.cancel()
-        for session in self.sessions.values():
-            await self._say_who_is_here(session)  # before the first message, whatever else is still to be said
+            self._gathered = None
+        self._came_again, self._has_begun = None, True
+        self._tend()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether messages of a round are not due: parties are still to come, or to come again."""
+        return self._gathered is not None or self._came_again is not None
+
+    def heed(self) -> None:
+        """Raise that a party was started again, if one was."""
+        if self._came_again is not None:
+            raise self._came_again
 
     def _prepare(self, arrive: Callable[[int, Any], Any]) -> None:
         """Be ready to listen and to dial."""
@@ -90,39 +135,91 @@ class Neighbourhood:
             raise InputError(f"parties {self._me} and {other} are neighbours without an address; give one of them one")
         return theirs is not None and (mine is None or other < self._me)
 
-    async def _hear_of_all(self, session: Session) -> None:
-        """Until this neighbour has heard of everyone."""
-        while True:
-            message = await session.read()
-            if is_farewell(message):
-                unpack_hello(message, session.peer)
-            here = self.arrivals(session, message)
-            if here is None:
-                raise BadMessage(session.peer, "a message of a round arrived before all parties had come")
-            self._learn(here)
-            if here == self._everyone:
+    # The roll has the newest process of each party. All take the larger number of what they know and what they hear,
+    # and pass it on; so all come to know the same, and begin when they do.
+
+    def _hear(self, session: Session, message: bytes) -> bool:
+        """Whether a message is news of who is there, or of a run that is over, and none for whoever reads."""
+        kind, waits = message[KIND_AT] if len(message) > KIND_AT else 0, self._waits and not self.closing
+        if kind == _ARRIVED:
+            self._hear_roll(session, message)
+        elif kind == _BYE:
+            gone = read_farewell(message, session.link, session.peer)
+            if gone is not None and not waits:
+                return False
+            if gone is not None:  # else it is that of an earlier process
+                self._hear_farewell(session, gone)
+        else:
+            return waits and (kind > _BYE or session.said != self._roll)
+        return True
+
+    def _hear_roll(self, session: Session, message: bytes) -> None:
+        roll = unpack_roll(message, session.link, session.party, len(self._roll))
+        if roll is None:
+            session.fail(BadMessage(session.peer, "its word about who has come cannot be read"))
+        elif not (self.finished or self.closing):
+            if roll != session.said:
+                session.said = roll
+                session.forget()  # it is of the run before
+            self._learn(dict(enumerate(roll)), session)
+
+    def _hear_farewell(self, session: Session, gone: PeerLost) -> None:
+        """A neighbour ends while parties still come: after most reasons it can be waited for as well."""
+        if gone.farewell is None or gone.farewell.reason not in _MAY_COME_BACK:
+            session.fail(gone)
+            return
+        LOG.info("%s has left; waiting for it to come back", session.peer)
+        session.said = ()
+        session.detach()
+        self._tend()
+
+    def _learn(self, heard: dict[int, int], session: Session | None = None) -> None:
+        """Take over which processes are newer: a sign of life, which is passed on; a run with older ones is over."""
+        newer = {k: process for k, process in heard.items() if process > self._roll[k]}
+        if session is not None and self._me in newer:
+            if self._has_begun:
+                words = "it has heard of a newer process of this party; only one may run"
+                session.fail(BadMessage(session.peer, words))
                 return
+            newer[self._me] += 1  # it was an earlier one, whose clock was ahead
+        if newer:
+            self._roll = tuple(newer.get(k, process) for k, process in enumerate(self._roll))
+            self._quiet = 0.0
+            LOG.info("here now: %s", ", ".join(map(self._layout.title, newer)))
+            for q, other in self.sessions.items():
+                self._renew(other)
+                if other.process < self._roll[q]:
+                    other.said = ()
+                    other.detach()  # from a process that is no more
+                self.later(self._pass_on(other))
+            if self._has_begun and not (self._waits or self.closing):
+                self._came_again = StartedAgain(self._layout.title(next(iter(newer))))
+                LOG.warning("%s has been started again", self._came_again.peer)
+                self.wake()
+        self._look_around()
 
-    def _learn(self, here: int) -> None:
-        """More parties are known to be there: a sign of life, which is passed on."""
-        if here | self._here != self._here:
-            self._here, self._quiet = here | self._here, 0.0
-            for session in self.sessions.values():
-                self.later(self._say_who_is_here(session))
+    def _renew(self, session: Session) -> None:
+        other = self.hellos.get(session.party)
+        session.renew(0 if other is None else run_number(self._hello, other, roll=self._roll))
+        if self._waits:
+            session.listen()
 
-    async def _say_who_is_here(self, session: Session) -> None:
-        await session.say(lambda: self._who_is_here(session))
+    def _look_around(self) -> None:
+        """Whether all have come, and all neighbours know it."""
+        all_know = all(self._roll) and all(session.said == self._roll for session in self.sessions.values())
+        if all_know and self._gathered is not None and not self._gathered.done():
+            self._gathered.set_result(None)
 
-    def _who_is_here(self, session: Session) -> bytes:
-        size = -(-len(self._job.parties) // 8)
-        return pack_bytes(session.run, self._me, MessageKind.ARRIVED, self._here.to_bytes(size, "little"))
+    async def _pass_on(self, session: Session) -> None:
+        """Call the roll as it is when its turn has come; once is enough, however often it changes until then."""
+        if session.party not in self._passing_on:
+            self._passing_on.add(session.party)
+            await session.say(lambda: self._call_the_roll(session))
+            self._passing_on.discard(session.party)
 
-    def arrivals(self, session: Session, message: bytes) -> int | None:
-        """Which parties a neighbour knows to be there; None if this is another message."""
-        expected = pack_bytes(session.run, session.party, MessageKind.ARRIVED, bytes(-(-len(self._job.parties) // 8)))
-        if len(message) != len(expected) or message[:HEADER_SIZE] != expected[:HEADER_SIZE]:
-            return None
-        return int.from_bytes(message[HEADER_SIZE:], "little") & self._everyone
+    def _call_the_roll(self, session: Session) -> bytes:
+        self._passing_on.discard(session.party)
+        return pack_roll(session.link, self._me, self._roll)
 
     def _missing(self) -> PeerLost:
         """Who has not come."""
@@ -134,9 +231,10 @@ class Neighbourhood:
                 refused = [] if self._acceptor is None else list(self._acceptor.refused)
                 strangers = f"; refused: {', '.join(refused)}" if refused else ""
                 return PeerLost(session.peer, f"it did not connect within {seconds:g} s{strangers}")
-        absent = [k for k in range(len(self._job.parties)) if not self._here >> k & 1] or [self._me]
+        absent = [self._layout.title(k) for k, process in enumerate(self._roll) if not process]
         others = f", and neither have {len(absent) - 1} others" if len(absent) > 1 else ""
-        return PeerLost(self._layout.title(absent[0]), f"it has not come within {seconds:g} s of the last{others}")
+        behind = [session.peer for session in self.sessions.values() if session.said != self._roll]
+        return PeerLost((absent or behind)[0], f"it has not come within {seconds:g} s of the last{others}")
 
     async def _keep(self, q: int) -> None:
         """Dial a neighbour, and again whenever the connection is gone."""
@@ -149,7 +247,7 @@ class Neighbourhood:
                     await gone.wait()
                     await asyncio.sleep(_PAUSE_SECONDS)  # its last words are on their way to the reader
                 call.cancel()
-                await asyncio.sleep(_PAUSE_SECONDS if gone else _CHECK_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS if gone else CHECK_SECONDS)
         except LinkError as error:
             session.fail(error)
 
@@ -159,26 +257,28 @@ class Neighbourhood:
         if self.closing or q in self._diallers:
             return
         try:
-            async with asyncio.timeout(_HELLO_SECONDS):
+            async with asyncio.timeout(HELLO_SECONDS):
                 message = await stream.read()
             if not isinstance(message, bytes):
                 return
-            other = self._hear_hello(session, message)
-            if not other.check and session.begun and other.nonce != session.nonce:
-                raise _started_again(session)
-            await stream.write(self._greeting(session, look=other.check))
+            other, is_newest = self._hear_hello(session, message), False
+            with contextlib.suppress(BadMessage):  # both ends are to find out, so it is answered first
+                is_newest = not other.check and self._meet(session, other)
+            await stream.write(self._greeting(session, is_newest))
             gone = await self._go_on(session, stream, other)
             if gone is not None:
                 await gone.wait()
         except LinkError as error:
             session.fail(error)
-        except _ends():
+        except ends():
             return
 
-    def _greeting(self, session: Session, look: bool = False) -> bytes:
+    def _greeting(self, session: Session, is_for_use: bool = True) -> bytes:
         """A hello with the time and with how much has come; what now comes over an older connection does not count."""
-        received = 0 if look else session.detach()
-        hello = replace(self._hello, clock=time.time(), received=received)
+        hello = replace(
+            self._hello, clock=time.time(), process=self._roll[self._me], known=self._roll[session.party],
+            run=f"{session.run:x}", received=session.detach() if is_for_use else 0,
+        )  # fmt: skip
         return pack_bytes(0, self._me, MessageKind.HELLO, hello.text().encode())
 
     def _hear_hello(self, session: Session, message: bytes) -> Hello:
@@ -187,31 +287,44 @@ class Neighbourhood:
         self.clock_offsets[session.party] = other.clock - time.time()
         return other
 
+    def _meet(self, session: Session, other: Hello) -> bool:
+        """Whether this is the newest process of a neighbour; one that is new is made known to all."""
+        self._hello.agree(other, session.party, self._layout)
+        self._learn({self._me: other.known}, session)
+        if session.failure is not None or other.process < self._roll[session.party]:
+            return False
+        if other.nonce != session.nonce:
+            if self.finished:
+                raise StartedAgain(session.peer)
+            session.nonce, session.said, session.link = other.nonce, (), run_number(self._hello, other)
+            self.hellos[session.party] = other
+            self._renew(session)
+        session.process = other.process
+        self._learn({session.party: other.process}, session)
+        return True
+
     async def _go_on(self, session: Session, stream: Any, other: Hello) -> asyncio.Event | None:
         """Take a connection into use if its hello is right; returns what is set at its end, None if it is not for use.
 
-        That is a look, or a neighbour still in a run that this party has left: it now knows, and will begin again.
+        That is a look, or an older process of the neighbour or of this party: it now knows.
         """
-        if other.check or (other.received and not session.begun):
+        if other.check or not self._meet(session, other):
             return None
-        self._hello.agree(other, session.party, self._layout)
-        if other.nonce != session.nonce:
-            if session.begun:
-                raise _started_again(session)
-            session.nonce, session.run = other.nonce, run_number(self._hello, other)
-        elif session.begun:
+        if session.begun:
             LOG.warning("%s is connected again", session.peer)
-        self.hellos[session.party] = other
         self.bytes_sent += HEADER_SIZE + len(self._hello.text())
-        self._learn(1 << session.party)
-        gone = await session.attach(stream, other.received, lambda: self._who_is_here(session))
+        gone = await session.attach(stream, other, partial(self._call_the_roll, session))
+        if self._waits:
+            session.listen()
         self._tend()
         return gone
 
     def _lost(self, session: Session) -> None:
         if session.parted or self.closing:
             return
-        if session.begun and session.failure is None and not session.last_word:
+        if session.failure is not None and self._gathered is not None and not self._gathered.done():
+            self._gathered.set_exception(session.failure)
+        if session.begun and session.failure is None and session.last_word is None:
             LOG.warning("no connection to %s; trying for %g s", session.peer, self._times.outage)
         self._tend()
 
@@ -221,7 +334,7 @@ class Neighbourhood:
             return
         outage = self._times.outage
         accepted = {q: s for q, s in self.sessions.items() if q not in self._diallers and not s.parted}
-        missing = [session for q, session in accepted.items() if q == self._doubtful or not session.live]
+        missing = [s for q, s in accepted.items() if q == self._doubtful or not s.live or self._waits]
         if any(outage > 0.0 or not session.begun for session in missing):
             self.later(self._listen_again())
         elif not missing:
@@ -243,11 +356,12 @@ class Neighbourhood:
         self._doubtful = doubtful
         for session in self.sessions.values():
             session.pass_time(seconds)
+            session.look_ahead()
         self._tend()
-        if self._trouble is not None and not self._trouble.done():
-            self._quiet += seconds
-            if self._quiet > self._times.connect:
-                self._trouble.set_exception(self._missing())
+        if self._gathered is not None and not self._gathered.done():
+            self._quiet, self._waited = self._quiet + seconds, self._waited + seconds
+            if self._quiet > self._times.connect or self._waited > _MOST_CONNECTS * self._times.connect:
+                self._gathered.set_exception(self._missing())
 
     async def leave(self, session: Session) -> None:
         """Both have said farewell: the accepting end closes the stream, and the dialling one waits for that."""
@@ -255,7 +369,7 @@ class Neighbourhood:
         if session.party not in self._diallers:
             session.detach()
         elif session.stream is not None:
-            with contextlib.suppress(*_ends()):
+            with contextlib.suppress(*ends()):
                 async with asyncio.timeout(_PARTING_SECONDS):
                     while isinstance(await session.stream.read(), bytes):
                         continue
@@ -267,52 +381,7 @@ class Neighbourhood:
         ends = [dialler.close(grace) for dialler in self._diallers.values()]
         await asyncio.gather(*ends, *([self._acceptor.close(grace)] if self._acceptor else []))
 
-    # A look, without a run
 
-    async def probe(self, hello: Hello) -> dict[int, Hello | BaseException]:
-        """Every neighbour's hello, or what is wrong."""
-        self._hello = replace(hello, check=True)
-        came = {q: asyncio.get_running_loop().create_future() for q in self.sessions}
-
-        async def answer(q: int, stream: Any) -> None:
-            with contextlib.suppress(LinkError, *_ends()):
-                async with asyncio.timeout(_HELLO_SECONDS):
-                    message = await stream.read()
-                    if isinstance(message, bytes):
-                        await stream.write(self._greeting(self.sessions[q], look=True))
-                        if not came[q].done():
-                            came[q].set_result(message)
-                        await stream.read()  # until the other end has seen the answer
-
-        async def look(q: int) -> Hello:
-            session, seconds = self.sessions[q], self._times.connect
-            if q not in self._diallers and not (self._acceptor and self._acceptor.listening):
-                address = self._job.parties[self._me].address
-                raise PeerLost(session.peer, f"not looked at: {address} is in use, by this party's own run perhaps")
-            if q in self._diallers:
-                _, message = await self._diallers[q].connect(
-                    lambda: self._greeting(session, look=True), session.peer, seconds
-                )
-            else:
-                try:
-                    message = await asyncio.wait_for(came[q], seconds)
-                except TimeoutError:
-                    raise PeerLost(session.peer, f"it did not connect within {seconds:g} s") from None
-            other = self._hear_hello(session, message)
-            self._hello.agree(other, q, self._layout)
-            return other
-
-        self._prepare(answer)
-        if self._acceptor is not None:
-            await self._listen_again()
-        found = await asyncio.gather(*(look(q) for q in self.sessions), return_exceptions=True)
-        await asyncio.sleep(_CHECK_SECONDS)  # whoever dials this party has its answer by then
-        return dict(zip(self.sessions, found, strict=True))
-
-
-def _ends() -> tuple[type[BaseException], ...]:
+def ends() -> tuple[type[BaseException], ...]:
+    """How reading from a connection ends."""
     return TimeoutError, *breaks()
-
-
-def _started_again(session: Session) -> PeerLost:
-    return PeerLost(session.peer, "it has been started again, and so must this party be: with --resume")

@@ -8,24 +8,24 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from npga.networks import LossyNetwork
-from npga.problem import Problem
 from npga.runtimes._agreement import Agreement, OwnMeasures, witness
 from npga.runtimes._data_files import OwnPart, read_own_part
-from npga.runtimes._faults import NOTICE, Diverged, Stopped
-from npga.runtimes._found_steps import Council, FoundSteps, certified_steps
+from npga.runtimes._faults import NOTICE, Diverged, StartedAgain, Stopped
+from npga.runtimes._found_steps import Council, FoundSteps, adaptive_agent, certified_steps
 from npga.runtimes._job import Job, Layout
 from npga.runtimes._saved_state import PartyStates
 from npga.runtimes._timeline import Logbook
 from npga.runtimes._wire import Hello, MessageKind, in_range
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
-from npga.tuning import AdaptiveAgent, AdaptiveState
+from npga.tuning import AdaptiveState
 
 Array = NDArray[Any]
 LOG = logging.getLogger("npga.runtimes")
@@ -57,7 +57,8 @@ class Link(Protocol):
     def open(self, hello: Hello) -> Mapping[int, Hello]:
         """Connect, say hello and check the neighbours'; returns theirs by party.
 
-        Raises PeerLost when a neighbour does not come, BadMessage when it is about to run something else.
+        Raises PeerLost when a neighbour does not come, BadMessage when it is about to run something else. Called once
+        more after StartedAgain, it waits until all have come again.
         """
 
     def exchange(
@@ -65,7 +66,8 @@ class Link(Protocol):
     ) -> Mapping[int, Array]:
         """Send the vectors of the own agents in round `number`; return those of all remote neighbours, by agent.
 
-        `meanwhile` is called once while the messages travel. Raises PeerLost, PeerSlow or BadMessage.
+        `meanwhile` is called once while the messages travel. Raises PeerLost, PeerSlow or BadMessage; and StartedAgain
+        when a party of the network is there anew, and all are to agree once more on where to go on.
         """
 
     def close(self, error: BaseException | None = None) -> None:
@@ -85,12 +87,9 @@ class Alone:
         return {}
 
     def exchange(
-        self,
-        kind: MessageKind,  # noqa: ARG002
-        number: int,  # noqa: ARG002
-        vectors: Mapping[int, Array],  # noqa: ARG002
-        meanwhile: Callable[[], None] = nothing,
+        self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
     ) -> Mapping[int, Array]:
+        del kind, number, vectors
         meanwhile()
         return {}
 
@@ -159,26 +158,32 @@ class Party:
         from_zero: bool = False,
     ) -> None:
         self.job, self.layout, self.me, self.link = job, layout, me, link
-        parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
+        self._parts = {i: read_own_part(job, i) for i in layout.parties[me]} if parts is None else parts
+        self._measures = {i: OwnMeasures(part.agent, job.h, job.n) for i, part in self._parts.items()}
+        self._witnesses = {i: found for i in self._parts if (found := witness(job, i))}
+        self._neighbours = {i: job.network.neighbors(i).tolist() for i in self._parts}
+        self._links = sum(len(row) for row in self._neighbours.values())
+        self._out, self._from_zero = out, from_zero
+        self._resume: bool | None = resume
+        self._build()
+        self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds, link)
+
+    def _build(self) -> None:
+        """The agents before their first iteration, and nothing agreed on."""
+        job, parts = self.job, self._parts
         self.agents = {i: build_agent(job, i, part) for i, part in parts.items()}
-        self._parts = parts
-        measures = {i: OwnMeasures(part.agent, job.h, job.n) for i, part in parts.items()}
-        witnesses = {i: found for i in parts if (found := witness(job, i))}
-        self._agreement = Agreement(measures, job.n, job.network.diameter, self._share_control, witnesses)
+        share = partial(self._share, MessageKind.CONTROL)
+        self._agreement = Agreement(self._measures, job.n, job.network.diameter, share, self._witnesses)
         self._inboxes: Mapping[int, Mapping[int, Array]] = {}
         self._council = Council(job.network, self._agreement)
         self._found: FoundSteps | None = None
         if job.steps is None and not job.certified:
-            adaptive = {i: adaptive_agent(job, i, part, self.agents[i]) for i, part in parts.items()}
+            adaptive = {i: adaptive_agent(job, i, part.agent, self.agents[i]) for i, part in parts.items()}
             self._found = FoundSteps(adaptive, self._council)
-        self._neighbours = {i: job.network.neighbors(i).tolist() for i in self.agents}
-        self._links = sum(len(row) for row in self._neighbours.values())
-        self._out, self._resume, self._from_zero = out, resume, from_zero
         reach = -(-job.network.diameter // job.version.rounds)
-        where = None if out is None else out / "checkpoints"
-        kind = State if self._found is None else AdaptiveState
-        self._states = PartyStates(where, layout.parties[me], job.digest, job.checkpoint_iterations, reach, kind)
-        self.logbook = Logbook(None if out is None else out / f"party{me}.jsonl", me, job.times.metrics_seconds, link)
+        where, kind = self._out and self._out / "checkpoints", State if self._found is None else AdaptiveState
+        own = self.layout.parties[self.me]
+        self._states = PartyStates(where, own, job.digest, job.checkpoint_iterations, reach, kind)
 
     def run(self, deliver: Callable[[Outcome], None] | None = None) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it.
@@ -187,15 +192,14 @@ class Party:
         """
         try:
             NOTICE.heed()
-            self._states.prepare(self._resume)
+            self._states.prepare(bool(self._resume))
             LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
-            self.link.open(hello_of(self.job, self.layout, self.me))
+            hello = hello_of(self.job, self.layout, self.me)
+            self.link.open(hello)
             self.logbook.beat()
-            start, ended = self._begin()
-            converged, kkt = self._iterate() if ended is None else (True, ended)
-            self._states.save_end(self._own_states(), kkt)
-            self.logbook.line(self._iteration, force=True)
-            outcome = self._outcome(start, converged, kkt)
+            while (outcome := self._run_to_the_end()) is None:
+                self.link.open(hello)
+                self._build()
             if deliver is not None:
                 deliver(outcome)
         except BaseException as error:
@@ -207,7 +211,20 @@ class Party:
             self.link.close()
         return outcome
 
-    def _outcome(self, start: int, converged: bool, kkt: float) -> Outcome:
+    def _run_to_the_end(self) -> Outcome | None:
+        """Agree on the start and iterate to the end; None when a party was started again, and all go back together."""
+        try:
+            start, ended = self._begin()
+            converged, kkt = self._iterate() if ended is None else (True, ended)
+        except StartedAgain:
+            if self._iteration and not self._states.are_saved:
+                raise
+            # Who was not told to resume, and has not begun, has nothing to insist on.
+            self._resume = True if self._iteration else self._resume or None
+            self._states.save_recent()
+            return None
+        self._states.save_end(self._own_states(), kkt)
+        self.logbook.line(self._iteration, force=True)
         states = self._own_states()
         return Outcome(
             x={i: state.x for i, state in states.items()},
@@ -250,19 +267,16 @@ class Party:
         else:
             LOG.info("going on from iteration %d", start)
             states, kkt = self._states.load(start)
-            self._resume_at(states)
+            for i, state in states.items():
+                if self._found is not None and isinstance(state, AdaptiveState):
+                    self._found.agents[i].resume(state)
+                else:
+                    self.agents[i].state = state
             ended = kkt if kkt is not None and self.job.stop.tol is not None and kkt <= self.job.stop.tol else None
         if self.job.stop.tol is not None:
             self._agreement.share_facts()
         self._agree_on_steps(start)
         return start, ended
-
-    def _resume_at(self, states: Mapping[int, State]) -> None:
-        for i, state in states.items():
-            if self._found is not None and isinstance(state, AdaptiveState):
-                self._found.agents[i].resume(state)
-            else:
-                self.agents[i].state = state
 
     def _agree_on_steps(self, start: int) -> None:
         """Steps that the job does not name; those of a run that goes on were saved with its state."""
@@ -350,9 +364,7 @@ class Party:
     ) -> dict[int, dict[int, Array]]:
         """One round: every own agent's vector to all its neighbours, in memory where they live here too."""
         NOTICE.heed()
-        size = 0
         for i, vector in vectors.items():
-            size = vector.size
             if not in_range(vector):
                 raise Diverged(i)
         begun = time.perf_counter()
@@ -361,7 +373,7 @@ class Party:
         self.logbook.waiting += waited
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("round %d (%s): %.1f ms at the link", number, kind.name.lower(), 1e3 * waited)
-        self.logbook.sent(kind is MessageKind.CONTROL, self._links, self._links * size)
+        self.logbook.sent(kind is MessageKind.CONTROL, self._links, self._links * vector.size)
         if kind is MessageKind.DATA and (lost := self._lost(number)):
             return {
                 i: {j: known[j] for j in row if (min(i, j), max(i, j)) not in lost}
@@ -374,9 +386,6 @@ class Party:
         network = self.job.network
         return network.lost(number - 1) if isinstance(network, LossyNetwork) else ()
 
-    def _share_control(self, number: int, vectors: Mapping[int, Array]) -> dict[int, dict[int, Array]]:
-        return self._share(MessageKind.CONTROL, number, vectors)
-
 
 def hello_of(job: Job, layout: Layout, me: int) -> Hello:
     """What a party says of itself and of its job."""
@@ -388,10 +397,3 @@ def build_agent(job: Job, i: int, part: OwnPart) -> LocalAgent:
     steps = job.steps or Steps(1.0, 1.0)  # where they are found, they are before the first iteration
     own = replace(steps, alpha=steps.per_agent(job.n)[i])
     return LocalAgent(part.agent, job.h, job.n, job.weights(i), job.schedule, own, part.x0, part.lam0)
-
-
-def adaptive_agent(job: Job, i: int, part: OwnPart, local: LocalAgent) -> AdaptiveAgent:
-    """The agent that finds its steps on the way."""
-    share = job.version.kernel_polynomials(1.0)[0][1]  # K = share times the gossip matrix
-    weights = {j: share * weight for j, weight in job.weights(i)["gossip"].items()}
-    return AdaptiveAgent(Problem([part.agent], job.h), job.network, local, weights)

@@ -178,27 +178,33 @@ class PartyStates:
         for saved in self._saved.values():
             saved.remove(saved.iterations())
 
-    def agree(self, largest: Callable[[Mapping[int, Array]], Array], resume: bool, from_zero: bool) -> int:
+    @property
+    def are_saved(self) -> bool:
+        """Whether there is anything to go on from after a restart."""
+        return bool(self._saved)
+
+    def agree(self, largest: Callable[[Mapping[int, Array]], Array], resume: bool | None, from_zero: bool) -> int:
         """The newest iteration that all agents of the network can go on from, by maxima over all of them.
 
         0 when nobody has saved anything. Where some have and others have not, or nothing is in common, progress would
-        be lost: that is refused, unless a party without a state says that a start from zero is meant.
+        be lost: that is refused, unless a party without a state says that a start from zero is meant. A party that
+        says neither that it resumes nor that it does not (None) goes with the others.
         """
-        mine = self._usable() if resume else []
+        mine = [] if resume is False else self._usable()
 
         def ask(*values: float) -> list[float]:
             found: list[float] = largest(dict.fromkeys(self._agents, np.array(values, dtype=float))).tolist()
             return found
 
         newest = mine[-1] if mine else 0
-        resumes = (1 if mine else 2) if resume else 0  # 2: nothing is here, not even of iteration 0
-        low, high, some, none, zero = ask(-newest, newest, resumes, not resume, from_zero and not mine)
-        if some and none:
+        lacks = 2 if resume is False else not mine  # 1: there is nothing to resume, not even of iteration 0
+        low, high, some, lacking, zero = ask(-newest, newest, resume is True, lacks, from_zero and not mine)
+        if some and lacking > 1:
             raise ResumeError("some parties resume and others do not; start all with --resume, or none")
         start = int(-low)
         while start and ask(start not in mine)[0]:
             start = int(-ask(-max((k for k in mine if k < start), default=0))[0])
-        if high and not start and some > 1 and not zero:
+        if high and not start and lacking and not zero:
             whose = "another party" if mine else f"this party (in {self._directory})"
             raise ResumeError(
                 f"there are saved states of up to iteration {high:g}, and {whose} has none that fits; restore its "

@@ -3,7 +3,8 @@
 A connection may be cut, stall or be half closed; the conversation goes on over the next one. Rounds keep two neighbours
 together: who waits for message k of the other has sent its own k, so the other has received at least k - 2 of them. The
 last two messages are therefore kept, each hello says how many have been received, and what is missing is sent again.
-Nothing is lost, nothing comes twice, and the numbers are those of a run without a fault.
+Nothing is lost, nothing comes twice, and the numbers are those of a run without a fault. When a party of the network
+is started again the conversation is of a new run, and what was said in the last one counts no more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from npga.runtimes._faults import BadMessage, LinkError, Peer, PeerLost
 from npga.runtimes._job_file import Patience
 from npga.runtimes._streams import breaks, ending, import_grpc, is_too_long
-from npga.runtimes._wire import is_farewell
+from npga.runtimes._wire import Hello, Roll, is_farewell
 
 _KEPT = 2
 _LOOKS = 10
@@ -28,17 +29,27 @@ _LEAST_WORD_SECONDS = 0.25
 class Session:
     """The conversation with one neighbour.
 
-    It may be `outage` seconds without a connection between two messages (0: it is lost when its connection is), and
-    `broken` is called whenever a connection is no longer there.
+    It may be `outage` seconds without a connection between two messages (0: it is lost when its connection is).
+    `broken` is called whenever a connection is no longer there or the neighbour is given up, and `heard` with every
+    message that has come, to tell whether it is none for whoever reads.
     """
 
-    def __init__(self, party: int, peer: Peer, outage: float, broken: Callable[[Session], None]) -> None:
-        self.party, self.peer, self._outage, self._broken = party, peer, outage, broken
+    def __init__(
+        self,
+        party: int,
+        peer: Peer,
+        outage: float,
+        broken: Callable[[Session], None],
+        heard: Callable[[Session, bytes], bool],
+    ) -> None:
+        self.party, self.peer, self._outage, self._broken, self._heard = party, peer, outage, broken, heard
         self.stream: Any = None
-        self.run, self.nonce = 0, ""
+        self.nonce, self.process = "", 0  # of the neighbour's process
+        self.link = self.run = 0  # numbers of these two processes, and of what they are in together with all others
+        self.said: Roll = ()  # who has come, as the neighbour knows
         self.sent = self.received = 0
         self.reason = "it has not come"
-        self.last_word = b""
+        self.last_word: Callable[[], bytes] | None = None
         self.failure: LinkError | None = None
         self._kept: deque[bytes] = deque(maxlen=_KEPT)
         self.busy = False  # whether something is being written just now
@@ -47,7 +58,7 @@ class Session:
         self._change = asyncio.Event()
         self._gone = asyncio.Event()
         self.sending: asyncio.Task[None] | None = None  # a long message, while it is being written
-        self._next: asyncio.Task[bytes] | None = None
+        self._coming: deque[asyncio.Task[bytes]] = deque()  # messages that are here or being read, one after another
         self._talk = 0
         self._down = 0.0
         self._eof, self._breaks = import_grpc().aio.EOF, breaks()
@@ -55,21 +66,29 @@ class Session:
 
     def turn(self, message: bytes, is_short: bool) -> asyncio.Task[bytes]:
         """Begin a round: send a message and read the next; a short one first, a long one while others are read."""
-        if is_short and self._next is None:
-            self._next = asyncio.ensure_future(self._turn(message))
+        if is_short and not self._coming:
+            self._coming.append(asyncio.ensure_future(self._turn(message, self.run)))
         else:
-            self.sending = asyncio.ensure_future(self._send(message))
+            self.sending = asyncio.ensure_future(self._send(message, self.run))
         return self.ahead()
 
-    async def _turn(self, message: bytes) -> bytes:
-        await self._send(message)
+    async def _turn(self, message: bytes, run: int) -> bytes:
+        await self._send(message, run)
         return await self._read()
 
     def ahead(self) -> asyncio.Task[bytes]:
         """The next message, being read: who stops waiting for it leaves it to the next who asks."""
-        if self._next is None:
-            self._next = asyncio.ensure_future(self._read())
-        return self._next
+        if not self._coming:
+            self._coming.append(asyncio.ensure_future(self._read()))
+        return self._coming[0]
+
+    def look_ahead(self) -> None:
+        """Read on behind what has come, since others are waited for: news may have been said after it.
+
+        Of messages of rounds there are two at most, because the neighbour waits as well.
+        """
+        if self._coming and self._coming[-1].done() and len(self._coming) <= _KEPT:
+            self._coming.append(asyncio.ensure_future(self._read()))
 
     async def read(self) -> bytes:
         """The next message, however many connections it takes; PeerLost when there will be none."""
@@ -77,8 +96,8 @@ class Session:
             task = self.ahead()
             if not task.done():
                 await asyncio.wait((task,))
-            if task is self._next:  # else it came over a connection that was given up, and comes again
-                self._next = None
+            if self._coming and task is self._coming[0]:  # else its connection was given up, and it comes again
+                self._coming.popleft()
                 return task.result()
 
     async def _read(self) -> bytes:
@@ -99,9 +118,11 @@ class Session:
             else:
                 if message is not self._eof:
                     found: bytes = message
-                    if talk == self._talk or is_farewell(found):
-                        return found
-                    continue  # the neighbour has been told that this one has not come, and sends it again
+                    if talk != self._talk and not is_farewell(found):
+                        continue  # the neighbour has been told that this one has not come, and sends it again
+                    if self._heard(self, found):
+                        continue
+                    return found
                 reason = await ending(stream)
             self.broke(stream, reason)
 
@@ -116,13 +137,14 @@ class Session:
         self.received += 1
         self._down = 0.0
 
-    async def _send(self, message: bytes) -> None:
-        """Send a message of a round now, or over the next connection."""
+    async def _send(self, message: bytes, run: int) -> None:
+        """Send a message of a round of this run now, or over the next connection."""
         if self.busy:
             await self._quiet()
-        self.sent += 1
-        self._kept.append(message)
-        await self._write(lambda: message)
+        if run == self.run:
+            self.sent += 1
+            self._kept.append(message)
+            await self._write(lambda: message)
 
     async def _quiet(self) -> None:
         """Wait until nothing is being written: a stream takes one message at a time."""
@@ -151,7 +173,7 @@ class Session:
     @property
     def here(self) -> bool:
         """Whether the next message has come, and has not been taken."""
-        return self._next is not None and self._next.done()
+        return bool(self._coming) and self._coming[0].done()
 
     @property
     def live(self) -> bool:
@@ -163,36 +185,53 @@ class Session:
         """Whether messages of a round have passed: then only the same process can go on with it."""
         return self.sent > 0 or self.received > 0
 
+    def renew(self, run: int) -> None:
+        """The two are in another run now, and have said nothing in it."""
+        self.run, self.sent, self.received, self._down = run, 0, 0, 0.0
+        self._kept.clear()
+
+    def forget(self) -> None:
+        """What has come and was not taken is not to be, except for a farewell."""
+        for task in list(self._coming):
+            if task.done() and not task.exception() and not is_farewell(task.result()):
+                self._coming.remove(task)
+
+    def listen(self) -> None:
+        """Read on although no message is due; what came for a round is looked at again, whether it still is of use."""
+        while self.here and not self._coming[0].exception() and self._heard(self, self._coming[0].result()):
+            self._coming.popleft()
+        self.ahead()
+
     def detach(self) -> int:
         """Give up the connection for a new one; returns how many messages have come, to be told the neighbour."""
         self._talk += 1
-        came = self._next
-        if came is not None and came.done() and not came.exception() and not is_farewell(came.result()):
-            self._next = None  # nobody has taken it, so it does not count, and comes again
+        self.forget()  # nobody has taken it, so it does not count, and comes again
         self.stream = None
         self._change.clear()
         self._gone.set()
         return self.received
 
-    async def attach(self, stream: Any, theirs: int, first: Callable[[], bytes]) -> asyncio.Event:
-        """Go on over a new connection: a first word, then what the neighbour, who has received `theirs`, has missed.
+    async def attach(self, stream: Any, theirs: Hello, first: Callable[[], bytes]) -> asyncio.Event:
+        """Go on over a new connection: a first word, then what the neighbour, by its hello, has missed.
 
         Returns what is set when this connection is over or has been replaced.
         """
         self._gone.set()
         self._gone = gone = asyncio.Event()
         await self._quiet()
-        missed = self.sent - theirs
+        run, came = self.run, theirs.received
+        missed = self.sent - came if theirs.run == f"{run:x}" else 0
         if not 0 <= missed <= len(self._kept):
-            self.fail(BadMessage(self.peer, f"it says that {theirs} messages have come; {self.sent} were sent"))
+            self.fail(BadMessage(self.peer, f"it says that {came} messages have come; {self.sent} were sent"))
         if self._gone is not gone or self.failure is not None:
             gone.set()
             return gone
         self.stream = stream  # it is read from while it is written to: messages may be longer than its window
         self._change.set()
         stream.add_done_callback(lambda _: self.ended(stream))
-        again = [partial(bytes, message) for message in list(self._kept)[len(self._kept) - missed :]]
-        await self._write(first, *again, lambda: self.last_word)
+        kept = list(self._kept)[len(self._kept) - missed :]
+        again = [partial(lambda message: message if self.run == run else b"", message) for message in kept]
+        await self._write(first, *again, *([self.last_word] if self.last_word else []))
         if stream.done():
             self.ended(stream)
         return gone
@@ -212,13 +251,15 @@ class Session:
         self._gone.set()
         if self._outage == 0.0:
             self.fail(PeerLost(self.peer, reason))
-        self._broken(self)
+        else:
+            self._broken(self)
 
     def fail(self, error: LinkError) -> None:
         """Whoever waits for this neighbour is told so."""
         self.failure, self.stream = self.failure or error, None
         self._gone.set()
         self._change.set()
+        self._broken(self)
 
     def pass_time(self, seconds: float) -> None:
         """So much time has passed; without a connection it counts."""
@@ -275,17 +316,18 @@ class Stopwatch:
         self.expired = -1
         self.doubted: set[int] = set()
 
-    def start(self, exchange: int) -> None:
-        """The running task begins to wait in an exchange.
+    def start(self, moves: int) -> None:
+        """The running task begins to wait in an exchange, so many of which had to do with iterations.
 
-        The first may take as long as coming together: some hear that all have come before others do, and one of those
-        may just be starting again. Who is d links away from it can be in exchange d, and no further.
+        The first may take as long as coming together: some hear that all have come before others do, one of those may
+        just be starting again, and states are verified and saved. Who is d links away can be d ahead, and no further.
         """
-        self.limit = max(self.patience, self._connect) if exchange <= self._width else self.patience
+        self.limit = max(self.patience, self._connect) if moves <= self._width else self.patience
         self._allowed = self.limit + self.grace
         self._task, self._hops, self._told, self._outage = asyncio.current_task(), -1, -1, False
         self._begun = self._from = self._loop.time()
         self._until = self._from + self._allowed
+        self.expired = -1
         self.doubted.clear()
         self.tend()
 

@@ -33,7 +33,7 @@ from npga.runtimes._faults import BadMessage, Farewell, LinkError, PeerLost, pri
 from npga.runtimes._job import Layout
 
 Array = NDArray[Any]
-PROTOCOL = 4
+PROTOCOL = 5
 _MAGIC = b"NPGA"
 _HEADER = struct.Struct("<4sBBcxQIIQ")
 HEADER_SIZE = _HEADER.size
@@ -42,6 +42,7 @@ _ROUND = struct.Struct("<Q")  # the end of the header
 ROUND_SIZE, round_bytes = _ROUND.size, _ROUND.pack
 _TEXT = b"S"
 _WORD, _MOST_HOPS = struct.Struct("<QH"), 2**16 - 1
+_LARGEST_WHOLE = 2**53
 # The highest byte of an infinity, a NaN, and of finite numbers too large to be sent: no smaller one has it.
 _POSITIVE, _NEGATIVE = 0x7F, 0xFF
 _CODES = {np.dtype(np.float64): b"d", np.dtype(np.float32): b"f"}
@@ -164,9 +165,31 @@ def unpack_word(frame: bytes, run: int, sender: int) -> tuple[MessageKind, int, 
     return None
 
 
+Roll = tuple[int, ...]  # the number of each party's process, larger for a later one; 0: nobody has heard of it
+
+
+def pack_roll(link: int, sender: int, roll: Roll) -> bytes:
+    """A word about who has come."""
+    return pack_bytes(link, sender, MessageKind.ARRIVED, struct.pack(f"<{len(roll)}Q", *roll))
+
+
+def unpack_roll(frame: bytes, link: int, sender: int, parties: int) -> Roll | None:
+    """Who has come, as this sender says; None if the message is another or cannot be read."""
+    expected = pack_roll(link, sender, (0,) * parties)
+    if len(frame) != len(expected) or frame[:HEADER_SIZE] != expected[:HEADER_SIZE]:
+        return None
+    roll = struct.unpack_from(f"<{parties}Q", frame, HEADER_SIZE)
+    return roll if max(roll) < _LARGEST_WHOLE else None
+
+
 def is_farewell(frame: bytes) -> bool:
     """Whether a message ends the conversation."""
     return len(frame) >= HEADER_SIZE and frame[KIND_AT] == MessageKind.BYE
+
+
+def read_farewell(frame: bytes, link: int, peer: str) -> PeerLost | None:
+    """What to raise of a farewell; None if it belongs to another conversation."""
+    return _gone(frame, peer) if is_farewell(frame) and _HEADER.unpack_from(frame)[4] == link else None
 
 
 def unpack_hello(frame: bytes, peer: str) -> str:
@@ -268,7 +291,7 @@ class PacketForm:
 
 # What arrives in a hello is printed and compared: short words, whole numbers, and nothing that is not expected.
 Word = Annotated[str, Field(max_length=64, pattern=r"^[ -~]*$")]
-Whole = Annotated[int, Field(ge=0, lt=2**53)]
+Whole = Annotated[int, Field(ge=0, lt=_LARGEST_WHOLE)]
 Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -286,9 +309,12 @@ class Hello:
         Fresh randomness; both ends' make the number of this run.
     protocol, release, clock
         For compatibility, and for `npga check`.
-    received
-        How many messages of this run have come from the one that is greeted: more than none when a connection is
-        opened again.
+    process, known
+        The number of the process that speaks, larger for a later one of its party, and the largest that it has heard
+        of the party that it greets.
+    run, received
+        The run that it is in with the one that is greeted, and how many messages of it have come: more than none when
+        a connection is opened again.
     check
         Whether this is only a look, which disturbs nobody's run.
     """
@@ -304,6 +330,9 @@ class Hello:
     protocol: Whole = PROTOCOL
     release: Word = __version__
     clock: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = field(default_factory=time.time)
+    process: Whole = 0
+    known: Whole = 0
+    run: Word = ""
     received: Whole = 0
     check: bool = False
 
@@ -344,12 +373,13 @@ class Hello:
 _HELLO = TypeAdapter(Hello)
 
 
-def run_number(*hellos: Hello) -> int:
-    """A number for this run of these ends, different each time.
+def run_number(*hellos: Hello, roll: Roll = ()) -> int:
+    """A number for this run of these ends, with these processes, different each time.
 
     No byte of it is 0x7F or 0xFF, so that `PacketForm.check` never mistakes a header for a number out of range.
     """
     digest = hashlib.blake2b(hellos[0].job.encode(), digest_size=8)
     for hello in sorted(hellos, key=lambda hello: hello.party):
         digest.update(hello.nonce.encode())
+    digest.update(struct.pack(f"<{len(roll)}Q", *roll))
     return int.from_bytes(bytes(byte & 0x7E for byte in digest.digest()), "little")

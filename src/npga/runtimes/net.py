@@ -33,6 +33,7 @@ from npga.runtimes._wire import (
     is_farewell,
     pack_bytes,
     pack_word,
+    read_farewell,
     unpack_word,
 )
 from npga.runtimes.inprocess import PartyOptions, run_process
@@ -45,7 +46,7 @@ _WINDOW = 32 * 1024
 _HELLO_BYTES = 64 * 1024
 _FAREWELL_SECONDS = 2.0
 _GRACE_SECONDS = 1.0
-_FIRST_WORD = int(MessageKind.WAITING)
+_FIRST_WORD = int(MessageKind.BYE)
 _WORDS = bytes([_FIRST_WORD])
 
 
@@ -60,10 +61,10 @@ class GrpcLink:
         job.party(me)
         self._job, self._layout, self._me = job, job.layout, me
         self._borders = self._layout.borders(me)
-        identity = _identity(job, me, key, list(self._borders))
+        identity = own_identity(job, me, key)
         self._most = max((max(len(b.ours), len(b.theirs)) for b in self._borders.values()), default=1)
         # Besides vectors of p, the stopping rule sends views of 2 p numbers in double precision.
-        limit = _HELLO_BYTES + self._most * frame_size(2 * job.p + 64, np.dtype(np.float64))
+        limit = _HELLO_BYTES + 8 * job.n + self._most * frame_size(2 * job.p + 64, np.dtype(np.float64))
         self._loop = asyncio.new_event_loop()
         times = job.times
         self._near = Neighbourhood(job, me, identity, limit)
@@ -76,6 +77,7 @@ class GrpcLink:
             self._loop, times, grace, job.network.diameter, self._say_late, self._pass_time, self._waits_first
         )
         self._round = self._exchanges = 0
+        self._is_open, self._moves = False, 0
         self._bytes_sent = self._bytes_received = 0
         self.waited = dict.fromkeys(self._borders, 0.0)
 
@@ -89,20 +91,14 @@ class GrpcLink:
         """Bytes of all messages and hellos that came."""
         return self._bytes_received + self._near.bytes_received
 
-    @property
-    def clock_offsets(self) -> Mapping[int, float]:
-        """Seconds by which each neighbour's clock is ahead, as its hello said."""
-        return self._near.clock_offsets
-
     def open(self, hello: Hello) -> Mapping[int, Hello]:
-        """Exchange hellos with every neighbour, and wait until all parties of the network have come."""
+        """Exchange hellos with every neighbour, and wait until all parties have come; or once more, until all have."""
         self._clock.tend()
-        self._run(self._near.open(hello))
+        self._run(self._near.gather(self._moves > 0) if self._is_open else self._near.open(hello))
+        self._forms.clear()
+        self._round = self._exchanges = self._moves = 0
+        self._is_open = True
         return self._near.hellos
-
-    def probe(self, hello: Hello) -> Mapping[int, Hello | BaseException]:
-        """A look at every neighbour that disturbs no run: its hello, or what is wrong."""
-        return self._loop.run_until_complete(self._near.probe(hello))
 
     def exchange(
         self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None] = nothing
@@ -113,11 +109,12 @@ class GrpcLink:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the loop until this is done; a signal, whose exception the loop's callbacks would drop, cancels it."""
         task = self._loop.create_task(work)
-        NOTICE.wake = partial(self._loop.call_soon_threadsafe, task.cancel)
+        self._near.wake, NOTICE.wake = task.cancel, partial(self._loop.call_soon_threadsafe, task.cancel)
         try:
             return self._loop.run_until_complete(task)
         except asyncio.CancelledError:
             NOTICE.heed()
+            self._near.heed()
             raise
         finally:
             NOTICE.wake = None
@@ -125,7 +122,9 @@ class GrpcLink:
     async def _exchange(
         self, kind: MessageKind, number: int, vectors: Mapping[int, Array], meanwhile: Callable[[], None]
     ) -> dict[int, Array]:
+        self._near.heed()
         self._round, self._exchanges = number, self._exchanges + 1
+        self._moves += kind is MessageKind.DATA
         one: Array = next(iter(vectors.values()))
         key = kind, one.size, one.dtype.char
         forms = self._forms.get(key)
@@ -167,7 +166,7 @@ class GrpcLink:
         """The messages of all neighbours: waited for together, looked at one after the other."""
         found: dict[int, Array] = {}
         clock = self._clock
-        clock.start(self._exchanges)
+        clock.start(self._moves)
         try:
             await self._something_from_all()
             for party, (_, theirs) in forms.items():
@@ -182,6 +181,7 @@ class GrpcLink:
                 del self._due[party]
                 found.update(theirs.vectors(message))
         except asyncio.CancelledError:
+            self._near.heed()
             if clock.expired < 0:
                 raise
             raise self._slow(clock, number) from None
@@ -230,9 +230,11 @@ class GrpcLink:
 
         Who keeps this party waiting in an exchange is itself still in the one before: words of others are old.
         """
+        if gone := read_farewell(message, session.link, session.peer):
+            raise gone
         word = unpack_word(message, session.run, session.party)
         if word is None:
-            return self._near.arrivals(session, message) is not None
+            return False
         kind, exchange, hops = word
         if exchange == self._exchanges - 1:
             self._clock.extend(session.party, kind is MessageKind.OUTAGE, hops)
@@ -242,8 +244,10 @@ class GrpcLink:
         kind = MessageKind.OUTAGE if outage else MessageKind.WAITING
         for session in self._sessions.values():
             if not session.busy:  # else the neighbour sees a message come
-                word = pack_word(session.run, self._me, kind, self._exchanges, hops)
-                self._near.later(session.say(lambda word=word: word))  # type: ignore[misc]
+                self._near.later(session.say(partial(self._word, session, kind, hops)))
+
+    def _word(self, session: Session, kind: MessageKind, hops: int) -> bytes:
+        return pack_word(session.run, self._me, kind, self._exchanges, hops)
 
     def _pass_time(self, seconds: float) -> bool:
         """Some time has passed; returns whether the neighbour that is waited for has no connection."""
@@ -262,10 +266,10 @@ class GrpcLink:
     async def _close(self, error: BaseException | None) -> None:
         last = farewell_of(error, self._layout.parties[self._me][0], self._round).pack()
         times, near = self._job.times, self._near
-        near.closing = error is not None
+        near.closing, near.finished = error is not None, error is None
         left = [s for s in self._sessions.values() if s.run and s.failure is None and (error is None or s.live)]
         for session in left:
-            session.last_word = pack_bytes(session.run, self._me, MessageKind.BYE, last)
+            session.last_word = partial(self._bye, session, last)
         # Whoever has finished stays until its neighbours have too: they may need its last message once more.
         seconds = _FAREWELL_SECONDS if error is not None else times.outage + times.patience + _GRACE_SECONDS
         with contextlib.suppress(TimeoutError):
@@ -278,16 +282,22 @@ class GrpcLink:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _bye(self, session: Session, last: bytes) -> bytes:
+        return pack_bytes(session.link, self._me, MessageKind.BYE, last)
+
     async def _part(self, session: Session) -> None:
         """Say the last word, and stay until the other's has come: a stream that is closed earlier may drop ours."""
-        await session.say(lambda: session.last_word)
+        assert session.last_word is not None
+        await session.say(session.last_word)
         with contextlib.suppress(LinkError):
             while not is_farewell(await session.read()):
                 continue
             await self._near.leave(session)
 
 
-def _identity(job: Job, me: int, key: Path | None, neighbours: list[int]) -> Identity:
+def own_identity(job: Job, me: int, key: Path | None) -> Identity:
+    """The key of party `me` and the certificates that it pins, from their files."""
+    neighbours = job.layout.borders(me)
     for q in (me, *neighbours):
         if job.parties[q].certificate is None:
             raise InputError(f"party {q} has no 'certificate' in {job.path}; name its file there")

@@ -6,24 +6,30 @@ reachable, shows its pinned certificate, has the same job and the same p, and ho
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from npga import __version__
 from npga.errors import NpgaError
 from npga.runtimes._data_files import read_own_part
-from npga.runtimes._faults import ExitCode
+from npga.runtimes._faults import ExitCode, LinkError, PeerLost
 from npga.runtimes._job import Job, Layout, read_job
+from npga.runtimes._neighbourhood import CHECK_SECONDS, HELLO_SECONDS, Neighbourhood, ends
 from npga.runtimes._party import hello_of
-from npga.runtimes._streams import expiry
+from npga.runtimes._streams import expiry, import_grpc
 from npga.runtimes._wire import Hello
 from npga.runtimes.inprocess import parse_options
-from npga.runtimes.net import GrpcLink
+from npga.runtimes.net import own_identity
 
 _CLOCK_SECONDS = 5.0
+_MESSAGE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -42,17 +48,60 @@ def check_party(job: Job, me: int, key: Path | None = None) -> list[CheckLine]:
     job.party(me)
     findings = [_own_files(job, me), *_privacy(job, me)]
     try:
-        link = GrpcLink(job, me, key)
+        import_grpc()
+        near = Onlooker(job, me, own_identity(job, me, key), _MESSAGE_BYTES)
     except NpgaError as error:
         return [*findings, CheckLine(me, "key and certificates", False, str(error))]
     findings.append(_own_certificate(job, me))
     try:
-        answers = link.probe(hello_of(job, job.layout, me))
-        findings += [_neighbour(job, me, q, answer, link.clock_offsets.get(q, 0.0)) for q, answer in answers.items()]
+        answers = asyncio.run(near.look_at_all(hello_of(job, job.layout, me)))
+        findings += [_neighbour(job, me, q, answer, near.clock_offsets.get(q, 0.0)) for q, answer in answers.items()]
     except NpgaError as error:
         findings.append(CheckLine(me, "links", False, str(error)))
-    link.close()
     return findings
+
+
+class Onlooker(Neighbourhood):
+    """The neighbours of a party, looked at without a run: hellos that say so, and disturb nobody."""
+
+    async def look_at_all(self, hello: Hello) -> dict[int, Hello | BaseException]:
+        """Every neighbour's hello, or what is wrong."""
+        self._hello = replace(hello, check=True)
+        self._came = {q: asyncio.get_running_loop().create_future() for q in self.sessions}
+        self._prepare(self._answer)
+        if self._acceptor is not None:
+            await self._listen_again()
+        found = await asyncio.gather(*map(self._look_at, self.sessions), return_exceptions=True)
+        await asyncio.sleep(CHECK_SECONDS)  # whoever dials this party has its answer by then
+        await self.close(CHECK_SECONDS)
+        return dict(zip(self.sessions, found, strict=True))
+
+    async def _answer(self, q: int, stream: Any) -> None:
+        with contextlib.suppress(LinkError, *ends()):
+            async with asyncio.timeout(HELLO_SECONDS):
+                message = await stream.read()
+                if isinstance(message, bytes):
+                    await stream.write(self._greeting(self.sessions[q], False))
+                    if not self._came[q].done():
+                        self._came[q].set_result(message)
+                    await stream.read()  # until the other end has seen the answer
+
+    async def _look_at(self, q: int) -> Hello:
+        session, seconds = self.sessions[q], self._times.connect
+        if q not in self._diallers and not (self._acceptor and self._acceptor.listening):
+            address = self._job.parties[self._me].address
+            raise PeerLost(session.peer, f"not looked at: {address} is in use, by this party's own run perhaps")
+        if q in self._diallers:
+            greeting = partial(self._greeting, session, False)
+            _, message = await self._diallers[q].connect(greeting, session.peer, seconds)
+        else:
+            try:
+                message = await asyncio.wait_for(self._came[q], seconds)
+            except TimeoutError:
+                raise PeerLost(session.peer, f"it did not connect within {seconds:g} s") from None
+        other = self._hear_hello(session, message)
+        self._hello.agree(other, q, self._layout)
+        return other
 
 
 def _own_files(job: Job, me: int) -> CheckLine:
