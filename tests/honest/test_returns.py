@@ -131,22 +131,21 @@ def test_ctrl_c_returns_what_there_is(options):
 def test_ctrl_c_returns_what_there_is_while_trials_and_the_run_are_prepared(monkeypatch):
     instance, start, calls = CASES["lp-wide-er10"].build(), npga.Problem.start, []
 
-    def pressed(self, *where):
-        calls.append(None)
-        if len(calls) == press:
-            raise KeyboardInterrupt
-        return start(self, *where)
+    def solved(press=None):
+        def pressed(self, *where):
+            calls.append(None)
+            if len(calls) == press:
+                raise KeyboardInterrupt
+            return start(self, *where)
 
-    def solved():
         calls.clear()
+        monkeypatch.setattr(npga.Problem, "start", pressed)
         return npga.solve(instance.problem, instance.network, "extra", max_iters=2000)
 
-    monkeypatch.setattr(npga.Problem, "start", pressed)
-    press = None
     assert solved().status is not npga.Status.INTERRUPTED
     last = len(calls)  # the first call checks the arguments, the second makes the first trial, the last one the run
     for press in (3, 20, last - 1, last):
-        result = solved()
+        result = solved(press)
         assert result.status is npga.Status.INTERRUPTED
         assert np.isfinite(result.x).all()
 
