@@ -31,9 +31,9 @@ def apply(f, operation, x, t=0.0):
     x = np.ascontiguousarray(x)
     smooth = operation == "grad"
     packed = _packing.PackedFunction(f, x.size, x.dtype, smooth)
-    ready, out, work = np.empty((4, x.size), x.dtype), np.zeros_like(x), np.empty(packed.work, x.dtype)
+    out, work = np.zeros_like(x), np.empty(packed.work, x.dtype)
     slack = max(1e-9, 16.0 * float(np.finfo(x.dtype).eps))
-    struct = packed.struct(ready)
+    struct = packed.struct()
     call = _packing.core().calls["apply", x.dtype.itemsize]
     addresses = x.ctypes.data, t, slack, out.ctypes.data, work.ctypes.data
     value = call(ctypes.addressof(struct), x.size, OPERATIONS.index(operation), *addresses)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from npga.networks import Network, Version
 from npga.problem import Problem
 from npga.solver._loop import Iterate, Leap, Meter
-from npga.solver._packing import BY_COLUMNS, BY_ROWS, Plan, addresses
+from npga.solver._packing import BY_COLUMNS, BY_ROWS, Plan
 from npga.solver._recursion import Npga, State
 from npga.solver._result import Record
 from npga.solver._stopping import Limits, Snapshot, next_record
@@ -102,12 +102,11 @@ class Buffers:
         own |= {name: np.empty_like(state.x) for name in ("x_new", "x_hat", "force")}
         own |= {"v": np.array([state.v, *state.kept]), "Ax": np.empty_like(own["lam"])}
         own |= dict(zip(("message", "reply", "rest", "rest_new", "change", "total"), messages, strict=False))
-        self._own = own
-        self.arrays = c.Arrays(**addresses(**own))
+        self.arrays = c.Arrays(**own)
 
     def state(self, before: State, done: int, rounds: int) -> State:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
-        own = self._own
+        own = self.arrays.given
         x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
         dual: dict[str, Any] = {"Ax": own["Ax"], "u": own["u"], "v": own["v"][0], "kept": tuple(own["v"][1:])}
         dual |= {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
@@ -124,16 +123,13 @@ class CompiledMeter(Meter[State]):
         problem, units = method.problem, method.problem.units
         p, d, work, pieces = problem.p, problem.d, method.plan.parts.f.work, len(units.curvature)
         sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 4 * max(p, d), "matrix": work}
-        self._alive = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
-        self._alive |= {"agents": np.empty(5 * pieces), "curvature": units.curvature, "counts": units.counts}
-        self._alive |= {"bounds": units.bounds.astype(np.int64), "is_hard": units.is_hard.astype(np.int64)}
-        self._alive |= {"squares": units.squares, "offsets": units.offsets.astype(np.int64)}
+        arrays = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
         if units.smooth:
-            smooth = self._alive["is_smooth"] = np.zeros(p, np.int64)
+            arrays["is_smooth"] = np.zeros(p, np.int64)
             for _, rows in units.smooth:
-                smooth[rows] = 1
+                arrays["is_smooth"][rows] = 1
         if reference is not None:
-            self._alive["reference"] = np.ascontiguousarray(reference, problem.dtype)
+            arrays["reference"] = np.ascontiguousarray(reference, problem.dtype)
         self._gauge = c.Gauge(
             least_step=units.step_range[0],
             largest_step=units.step_range[1],
@@ -142,7 +138,14 @@ class CompiledMeter(Meter[State]):
             h_is_indicator=problem.h.is_indicator,
             blocks=len(units.is_hard),
             pieces=pieces,
-            **addresses(**self._alive),
+            curvature=units.curvature,
+            counts=units.counts,
+            squares=units.squares,
+            offsets=units.offsets.astype(np.int64),
+            bounds=units.bounds.astype(np.int64),
+            is_hard=units.is_hard.astype(np.int64),
+            agents=np.empty(5 * pieces),
+            **arrays,
         )
 
     def measure(self, state: Iterate, seconds: float) -> Snapshot:
@@ -159,9 +162,7 @@ class CompiledMeter(Meter[State]):
         self._gauge.energy = self.yardstick.energy
         own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
         table, stopping = np.zeros(1, _FINDINGS), c.Stopping()
-        self._method.order.sweep(
-            c.Arrays(**addresses(**own)), np.zeros(1), gauge=self._gauge, stopping=stopping, table=table
-        )
+        self._method.order.sweep(c.Arrays(**own), np.zeros(1), gauge=self._gauge, stopping=stopping, table=table)
         return table[0]
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
@@ -290,12 +291,11 @@ class WorkOrder:
             "sums": np.zeros(2 * self.threads),
         }
         scratch = 3 * low.n * (rows + 8) if rows else int(np.diff(groups).max()) * low.p
-        self._alive = shared, np.empty((self.threads, scratch + plan.parts.f.work), plan.dtype)
+        room = np.empty((self.threads, scratch + plan.parts.f.work), plan.dtype)
 
         def task(thread: int, threads: int) -> Any:
-            own = self._alive[1][thread]
-            places = addresses(**shared, scratch=own, work=own[scratch:])
-            return c.Task(thread=thread, threads=threads, chunk_count=count, rows=rows, **places)
+            own = {"thread": thread, "scratch": room[thread], "work": room[thread, scratch:]}
+            return c.Task(threads=threads, chunk_count=count, rows=rows, **own, **shared)
 
         self._team, self._alone = [task(k, self.threads) for k in range(self.threads)], task(0, 1)
 

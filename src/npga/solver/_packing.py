@@ -57,11 +57,6 @@ def core() -> Core:
     return found
 
 
-def addresses(**arrays: Array) -> dict[str, int]:
-    """Where arrays begin, by name."""
-    return {name: array.ctypes.data for name, array in arrays.items()}
-
-
 class Plan:
     """A problem on a network under a version and steps; `UnsupportedError` says what has no kernel."""
 
@@ -71,26 +66,19 @@ class Plan:
         self.dtype, self.parts, self.links = problem.dtype, parts(problem), 2 * len(network.edges)
         self.calls = {name: call for (name, size), call in core().calls.items() if size == problem.dtype.itemsize}
         own, (n, p, d), dtype = self.parts, (problem.n, problem.p, problem.d), self.dtype
-        polynomials, (r, s) = _polynomials(version, steps, dtype)
+        (b, c_powers, d_powers), (r, s) = _polynomials(version, steps, dtype)
         recursion = np.array(version.polynomial(network).recursion if version.chebyshev > 1 else [(0, 0)], dtype)
         links, neighbours, order = _neighbours(network)
         copies = n if p < _SHORT and n * p <= _TILE and own.h.is_one_loop else 1
-        ready_g, ready_h = np.empty((4, d), dtype), np.empty((4, copies * p), dtype)
-        arrays = {
-            "alpha": np.repeat(np.array(steps.per_agent(n), dtype), np.diff(own.offsets)),
-            **{name: getattr(own, name) for name in ("offsets", "groups", "f_first", "g_first")},
-            "links": links,
-            "neighbours": neighbours,
-            "weights": np.tile(version.edge_weights(network), 2)[order].astype(dtype),
-            **dict(zip(("b", "c", "d_powers"), polynomials, strict=True)),
-            **dict(zip(("carry", "scale"), np.ascontiguousarray(recursion.T), strict=True)),
-        }
-        self._alive = (arrays, ready_g, ready_h)
         self.struct = c.Plan(
-            n=n, p=p, d=d, beta=steps.beta, theta=steps.theta, matrices=ctypes.addressof(own.matrices),
-            f=own.f.struct(), g=own.g.struct(ready_g), h=own.h.struct(ready_h, copies),
-            group_count=len(own.groups) - 1, new_powers=r, kept_powers=s, degree=version.chebyshev,
-            **addresses(**arrays),
+            n=n, p=p, d=d, beta=steps.beta, theta=steps.theta,
+            alpha=np.repeat(np.array(steps.per_agent(n), dtype), np.diff(own.offsets)),
+            matrices=ctypes.addressof(own.matrices), offsets=own.offsets,
+            f=own.f.struct(), g=own.g.struct(), h=own.h.struct(copies), groups=own.groups,
+            group_count=len(own.groups) - 1, f_first=own.f_first, g_first=own.g_first,
+            links=links, neighbours=neighbours, weights=np.tile(version.edge_weights(network), 2)[order].astype(dtype),
+            b=b, c=c_powers, d_powers=d_powers, new_powers=r, kept_powers=s,
+            degree=version.chebyshev, carry=recursion[:, 0].copy(), scale=recursion[:, 1].copy(),
         )  # fmt: skip
         self.address = ctypes.addressof(self.struct)
         self.calls["prepare"](self.address)
@@ -129,16 +117,17 @@ def _neighbours(network: Network) -> tuple[Array, Array, Array]:
 
 
 class Parts:
-    """What the core knows of a problem, whatever the network; `alive` owns the memory that the structs point into."""
+    """What the core knows of a problem, whatever the network."""
 
     def __init__(self, problem: Problem) -> None:
-        packed = []
+        self.packed = []
         for i, agent in enumerate(problem.agents):
             with _said_of(f"A of {problem.title(i)}"):
-                packed.append(pack_matrix(agent.A, problem.dtype))
-        self.matrices = (c.Matrix * problem.n)(*(matrix for matrix, _ in packed))
-        self.alive = [owned for _, owned in packed]
-        self.bytes_of_A = np.array([sum(array.nbytes for array in owned) for owned in self.alive], np.int64)
+                self.packed.append(pack_matrix(agent.A, problem.dtype))
+        self.matrices = (c.Matrix * problem.n)(*self.packed)
+        self.bytes_of_A = np.array(
+            [sum(getattr(field, "nbytes", 0) for field in matrix.given.values()) for matrix in self.packed], np.int64
+        )
         self.groups = _cut(self.bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
         self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
         self.f, self.g = _joined(problem, "f", smooth=True), _joined(problem, "g", smooth=False)
@@ -193,14 +182,13 @@ _BENT = {"tilt": 0.0, "ridge": 0.0, "base": 0.0, "lo": -np.inf, "hi": np.inf}
 
 
 class PackedFunction:
-    """The segments of one function, its parameters for each coordinate, and what the segments point into.
+    """The segments of one function, and its parameters for each coordinate.
 
     `smooth` says that gradients are wanted, else proximal maps.
     """
 
     def __init__(self, f: Function, size: int, dtype: np.dtype[Any], smooth: bool) -> None:
         self._segments: list[Any] = []
-        self._alive: list[Array] = []
         self._columns = {letter: np.zeros(size, dtype) for letter in "abc"}
         forms, stop = f.kernel(size) if size else (), 0
         for form in forms if forms is not None else (None,):
@@ -224,29 +212,23 @@ class PackedFunction:
         if last and form.kind.is_separable and (last.kind, last.is_bent) == (form.kind, bent):
             last.stop = stop
             return
-        segment = c.Segment(kind=int(form.kind), start=start, stop=stop, is_bent=bent)
+        fields: dict[str, Any] = {"kind": int(form.kind), "start": start, "stop": stop, "is_bent": bent}
         if form.kind.has_matrix:
-            segment.matrix, owned = pack_matrix(form.matrix, columns["a"].dtype)
             vector = np.full(form.matrix.shape[0], form.vector, columns["a"].dtype)
-            self._alive += [*owned, vector]
-            segment.vector, segment.weight = vector.ctypes.data, float(form.a)
+            fields |= {"matrix": pack_matrix(form.matrix, vector.dtype), "vector": vector, "weight": float(form.a)}
         elif not form.kind.is_separable:  # one group of all coordinates, unless it says otherwise
-            ends = np.cumsum(
-                [0, *(group.size for group in form.groups)] if form.groups else [0, form.size], dtype=np.int64
-            )
-            members = np.concatenate([*form.groups, []]).astype(np.int64)
-            self._alive += [ends, members]
-            segment.groups, segment.ends = len(ends) - 1, ends.ctypes.data
-            segment.members = members.ctypes.data if form.groups else None
-        self._segments.append(segment)
+            sizes = [group.size for group in form.groups] or [form.size]
+            fields |= {"groups": len(sizes), "ends": np.cumsum([0, *sizes], dtype=np.int64)}
+            fields["members"] = np.concatenate(form.groups).astype(np.int64) if form.groups else None
+        self._segments.append(c.Segment(**fields))
 
-    def struct(self, ready: Array | None = None, copies: int = 1) -> Any:
-        """The struct, valid as long as this object and the ready columns are alive."""
-        columns = addresses(**self._columns)
-        own = c.Columns(**{letter: columns.pop(letter) for letter in "abc"})
-        columns["ready"] = c.Columns(*(row.ctypes.data for row in ready)) if ready is not None else c.Columns()
-        table = ctypes.addressof(self._table)
-        return c.Function(count=len(self._table), segments=table, own=own, copies=copies, **columns)
+    def struct(self, copies: int = 1) -> Any:
+        """The struct, valid as long as this object is alive, with room for what proximal maps read."""
+        bent = {name: column for name, column in self._columns.items() if name in _BENT}
+        own = c.Columns(**{letter: self._columns[letter] for letter in "abc"})
+        ready = c.Columns(**{letter: np.empty(copies * len(own.given["a"]), own.given["a"].dtype) for letter in "abct"})
+        places = {"count": len(self._table), "segments": ctypes.addressof(self._table)}
+        return c.Function(own=own, ready=ready, copies=copies, **places, **bent)
 
     def place(self, edges: Array) -> Array:
         """The segment that each stretch of coordinates, between two edges, begins in."""
@@ -276,13 +258,13 @@ def _runs(kind: Kind, smooth: bool) -> bool:
 # ------------------------------------------------------------------ matrices
 
 
-def pack_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[Any, list[Array]]:
-    """The struct of a matrix, and the arrays that it points into: its own wherever the core can read them in place."""
-    packed = c.Matrix(rows=A.shape[0], columns=A.shape[1])
+def pack_matrix(A: Any, dtype: np.dtype[Any]) -> Any:
+    """The struct of a matrix, with its own arrays wherever the core can read them in place."""
+    shape = {"rows": A.shape[0], "columns": A.shape[1]}
     if not A.shape[1]:
-        return packed, []
+        return c.Matrix(**shape)
     if sparse.issparse(A):
-        return _pack_sparse(packed, A, dtype)
+        return c.Matrix(form=SPARSE, **shape, **_sparse_arrays(A, dtype))
     if not isinstance(A, np.ndarray):
         raise UnsupportedError(f"a matrix of type {type(A).__name__}")
     A = A.astype(dtype, copy=False)
@@ -292,23 +274,16 @@ def pack_matrix(A: Any, dtype: np.dtype[Any]) -> tuple[Any, list[Array]]:
     if not by_columns and (not by_rows or A.shape[1] < _SHORT_ROW):
         A = np.asfortranarray(A)
         by_columns, strides = True, [1, A.shape[0]]
-    packed.form, packed.lead = (BY_COLUMNS, strides[1]) if by_columns else (BY_ROWS, strides[0])
-    packed.data = A.ctypes.data
-    return packed, [A]
+    form, lead = (BY_COLUMNS, strides[1]) if by_columns else (BY_ROWS, strides[0])
+    return c.Matrix(form=form, data=A, lead=lead, **shape)
 
 
-def _pack_sparse(packed: Any, A: Any, dtype: np.dtype[Any]) -> tuple[Any, list[Array]]:
+def _sparse_arrays(A: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
     A = sparse.csr_array(A)
     if max(A.shape) > np.iinfo(np.int32).max:
         raise UnsupportedError(f"a sparse matrix of shape {A.shape}, beyond 32-bit column numbers")
-    data = np.ascontiguousarray(A.data, dtype)
-    indices = np.ascontiguousarray(A.indices, np.int32)
-    pointers = np.ascontiguousarray(A.indptr, np.int64)
-    alive = [data, indices, pointers]
-    packed.form = SPARSE
-    packed.data, packed.indices, packed.pointers = (array.ctypes.data for array in alive)
+    arrays = {"data": np.ascontiguousarray(A.data, dtype), "indices": np.ascontiguousarray(A.indices, np.int32)}
+    arrays["pointers"] = np.ascontiguousarray(A.indptr, np.int64)
     if A.nnz < _EMPTY_ROWS * A.shape[0]:
-        rows = np.repeat(np.arange(A.shape[0], dtype=np.int32), np.diff(A.indptr))
-        alive.append(rows)
-        packed.entry_rows = rows.ctypes.data
-    return packed, alive
+        arrays["entry_rows"] = np.repeat(np.arange(A.shape[0], dtype=np.int32), np.diff(A.indptr))
+    return arrays

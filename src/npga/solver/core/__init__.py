@@ -22,6 +22,14 @@ from npga.solver.core import _build
 _log = logging.getLogger("npga")
 
 
+class Struct(ctypes.Structure):
+    """Fields by name; a pointer is given an address, or an array, which lives as long as the struct."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.given = fields
+        super().__init__(**{k: v.ctypes.data if hasattr(v, "ctypes") else v for k, v in fields.items()})
+
+
 def _declared() -> Any:
     """The structs of plan.h by name, with their fields; a pointer is an address."""
     text = re.sub(r"//.*", "", (_build.HERE / "plan.h").read_text(encoding="utf-8"))
@@ -32,7 +40,7 @@ def _declared() -> Any:
             for kind, items in re.findall(r"(?:const )?([\w:]+)(?:<T>)?([^;]+);", body)
             for item in items.split(",")
         ]
-        kinds[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "__doc__": f"{name} of plan.h."})
+        kinds[name] = type(name, (Struct,), {"_fields_": fields, "__doc__": f"{name} of plan.h."})
     return SimpleNamespace(**kinds)
 
 
