@@ -324,7 +324,7 @@ class Neighbourhood:
             return
         if session.failure is not None and self._gathered is not None and not self._gathered.done():
             self._gathered.set_exception(session.failure)
-        if session.begun and session.failure is None and session.last_word is None:
+        if session.begun and session.stream is None and session.failure is None and session.last_word is None:
             LOG.warning("no connection to %s; trying for %g s", session.peer, self._times.outage)
         self._tend()
 

@@ -64,13 +64,13 @@ class Session:
         self._eof, self._breaks = import_grpc().aio.EOF, breaks()
         self._ends: tuple[type[BaseException], ...] = (asyncio.CancelledError, *self._breaks)
 
-    def turn(self, message: bytes, is_short: bool) -> asyncio.Task[bytes]:
+    def turn(self, message: bytes, is_short: bool) -> None:
         """Begin a round: send a message and read the next; a short one first, a long one while others are read."""
         if is_short and not self._coming:
             self._coming.append(asyncio.ensure_future(self._turn(message, self.run)))
         else:
             self.sending = asyncio.ensure_future(self._send(message, self.run))
-        return self.ahead()
+            self.ahead()
 
     async def _turn(self, message: bytes, run: int) -> bytes:
         await self._send(message, run)
