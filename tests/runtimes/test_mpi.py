@@ -133,7 +133,7 @@ def test_a_frozen_rank_ends_the_job_and_is_named(tmp_path):
 STOPS = {
     "start": "gave up waiting for another rank: not all had come within 12 s",
     "hello": "the ranks did not come together within 12 s; try again",
-    "end": "results are written, but not all ranks ended within 3 s; try again",
+    "end": "results are written, but not all ranks ended within 8 s; try again",
     "finalize": "results are written, but MPI did not end within 4 s; try again",
 }
 
@@ -150,7 +150,7 @@ def test_a_rank_of_open_mpi_that_stops_ends_the_job_in_time(tmp_path, open_mpi, 
 
 
 def stop_a_rank(tmp_path, place, launcher=None):
-    path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=3.0, connect=12.0)
+    path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=8.0, connect=12.0)
     out = tmp_path / "out"
     done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", launcher=launcher)
     # MPICH's mpiexec may tell how it ended the rank that stood still in `Finalize`.

@@ -98,7 +98,7 @@ def test_the_first_message_may_take_as_long_as_coming_together(tmp_path):
 
 
 def test_nobody_listens_once_all_have_come(tmp_path):
-    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**7, metrics_seconds=0.05)
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=10**7, metrics_seconds=0.05, patience=120.0)
     addresses = [line.split('"')[1] for line in path.read_text().splitlines() if line.startswith("address")]
     out = tmp_path / "out"
     parties = [start_party(path, 0, out)]
