@@ -100,6 +100,8 @@ def grpc_party(job: Path, me: int, blocks: int, rounds: int) -> None:
 
     loaded = read_job(job)
     link = GrpcLink(loaded, me)
+    for session in link._sessions.values():
+        session.look_ahead = bool  # the bare loop reads from the same streams, so nobody else may be about to
     party = Party(loaded, loaded.layout, me, link)
     link.open(hello_of(party.job, party.layout, party.me))
     for number in range(1, 4):  # after these nothing but messages of rounds is under way
