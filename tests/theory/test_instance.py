@@ -364,3 +364,16 @@ def _feasible(cvxpy, step, problem, rho):
     task = cvxpy.Problem(cvxpy.Minimize(s), [P >> 0, cvxpy.trace(P) == 1, M << 0, t >= 0, c >= 0, e >= 0])
     task.solve(solver="CLARABEL")
     return s.value < -1e-7
+
+
+def test_rows_that_bend_differently_do_not_make_a_certificate_wait():
+    """Of 60 rows that A reaches in 3 directions all states split off, unless h bends them differently: 2,400 then."""
+    rng = np.random.default_rng(0)
+    reach = rng.standard_normal((60, 3))
+    agents = [npga.Agent(reach @ rng.standard_normal((3, 1)), fn.SquaredNorm(1.0)) for _ in range(20)]
+    network, steps = npga.Network.ring(20), npga.Steps(0.1, 1e-3, 0.9)
+    some = np.where(np.arange(60) < 30, 1.0, 0.0)
+    for h, lam, known in ((fn.SquaredLoss(some, 1.0), some, True), (fn.LessEqual(1.0 - some), some, False)):
+        problem = npga.Problem(agents, h)
+        found = npga.certify(problem, network, "nids", steps).at_solution(np.zeros(20), lam)
+        assert np.isfinite(found.linearised) == known

@@ -227,3 +227,17 @@ def test_interruptions_and_time_are_respected():
     assert interrupted.status is npga.Status.INTERRUPTED
     assert interrupted.iterations < 40
     assert npga.solve(problem, network, tol=None, max_seconds=0.2).seconds < 2.0
+
+
+@pytest.mark.parametrize(
+    ("version", "typed"),
+    [
+        (npga.Version(name="mine", B2=[1, -1], C=[0], D=[0, 0, 1]), "result.version"),
+        ("extra", "npga.version('extra')"),
+        ("dcda", "npga.version('dcda')"),
+        (None, "npga.version('nids', c="),
+    ],
+)
+def test_a_version_is_told_as_it_can_be_typed(version, typed):
+    problem = random_problem(7, 5, 3, "quadratic", "zero", "squared-loss")
+    assert f"version={typed}" in npga.solve(problem, npga.Network.ring(5).lazy(), version).message

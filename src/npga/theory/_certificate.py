@@ -185,7 +185,7 @@ class Certificate:
         if self.steps is None or self.problem is None or states(self.problem) > _LINEARISED:
             return self
         x, lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
-        rate = linearised_rate(self.problem, self.network, self.version, self.steps, x, lam)
+        rate = linearised_rate(self.problem, self.network, self.version, self.steps, x, lam, limit=_LINEARISED)
         found = replace(self, linearised=rate)
         kept = ("instance", "suggestions")  # what was computed already
         found.__dict__.update((name, self.__dict__[name]) for name in kept if name in self.__dict__)

@@ -327,10 +327,20 @@ def _coupling_of(problem: Problem, Ph: Any, t: float) -> fn.Function:
     return fn.Quadratic(0.5 * (K + K.T))
 
 
-def linearised_rate(problem: Problem, network: Network, version: Version, steps: Steps, x: Array, lam: Array) -> float:
+def linearised_rate(
+    problem: Problem,
+    network: Network,
+    version: Version,
+    steps: Steps,
+    x: Array,
+    lam: Array,
+    *,
+    limit: float = math.inf,
+) -> float:
     """Spectral radius of the member with the derivatives at a solution: the rate near it. nan where they are not known.
 
-    It promises nothing from further away, unless the iteration is affine.
+    It promises nothing from further away, unless the iteration is affine. nan also beyond `limit` states: where h bends
+    its rows differently, none of them splits off.
     """
     known = all(a.f.has_hess and a.g.has_prox_jac for a in problem.agents if a.A.shape[1]) and problem.h.has_prox_jac
     if not known:
@@ -345,6 +355,8 @@ def linearised_rate(problem: Problem, network: Network, version: Version, steps:
     Ph: Any = square(problem.h.conj_prox_jac(lam + t * problem.A.apply(x).sum(axis=0), t))
     if np.array_equal(Ph, Ph[0, 0] * np.eye(problem.p)):
         Ph = float(Ph[0, 0])
+    elif problem.d + (2 * problem.n - 1) * problem.p > limit:
+        return math.nan
     else:
         at = replace(at, directions=None)
     loops = at.loops(Curvature(H, Pg, Ph))

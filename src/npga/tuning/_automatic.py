@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npga.errors import InputError
-from npga.networks import Network, Version
+from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
 from npga.pages import Section
 from npga.problem import ConsensusProblem, Problem
@@ -258,12 +258,17 @@ def _retold(problem: Problem, version: Version, steps: Steps, state: AdaptiveSta
         if problem.n <= _TYPED
         else "result.steps"
     )
-    constant = "" if version.c is None else f", c={version.c!r}"
     return (
         f"Steps followed the run: beta changed {changes} times, {taken} of {len(state.legs)} legs ended in an "
-        f"extrapolation, {retreats} were taken back. The last ones, to type: version=npga.version({version.name!r}"
-        f"{constant}), steps={typed}. Whether they are proved to converge from every start: result.certified."
+        f"extrapolation, {retreats} were taken back. The last ones, to type: version={_named(version)}, "
+        f"steps={typed}. Whether they are proved to converge from every start: result.certified."
     )
+
+
+def _named(version: Version) -> str:
+    """How to type a version; one that is not in the table is in the result."""
+    constant = "" if version.c is None else f", c={version.c!r}"
+    return f"npga.version({version.name!r}{constant})" if version.name in version_rows() else "result.version"
 
 
 def _mended(problem: Problem, state: AdaptiveState) -> list[str]:
@@ -309,10 +314,9 @@ def _searched(problem: Problem, network: Network, version: Version, seed: int, o
             break
         search = replace(search, iterations=search.iterations + result.iterations, rounds=search.rounds + result.rounds)
         steps = replace(steps, alpha=0.25 * steps.alpha, beta=0.25 * steps.beta)
-    constant = "" if version.c is None else f", c={version.c!r}"
     message = (
         f"{result.message} Steps were chosen by {len(search.trials)} trial runs, which took another "
-        f"{search.iterations} iterations and {search.rounds} rounds: version=npga.version({version.name!r}{constant}), "
+        f"{search.iterations} iterations and {search.rounds} rounds: version={_named(version)}, "
         f"steps=npga.{steps!r}. Whether they are proved to converge from every start: result.certified."
     )
     return _solution(result, message=message, search=search)
