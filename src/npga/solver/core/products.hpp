@@ -63,8 +63,10 @@ template <class T> inline void fetch(const T* next, Int count) {
     for (Int j = 0; j < count; j += 64 / Int(sizeof(T))) __builtin_prefetch(next + j);
 }
 
-// out[k] += the product of x with the n numbers from data + k lead on, for `Lines` lines from k on.
-template <Int Lines, class T> [[gnu::always_inline]] inline void add_some_dots(const T* data, Int lead, Int n, const T* x, Int k, T* out) {
+// out[k] += the product of x with the n numbers from data + k lead on, for `Lines` lines from k on. Part of its callers,
+// because GCC fuses the last products with their sums, or does not, as it likes in a function of its own.
+template <Int Lines, class T>
+[[gnu::always_inline]] inline void add_some_dots(const T* data, Int lead, Int n, const T* x, Int k, T* out) {
     constexpr Int lanes = LANES<T>;
     const T* a = data + k * lead;
     Vector<T> part[Lines] = {};

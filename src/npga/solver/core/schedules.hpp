@@ -105,7 +105,9 @@ template <class T, class Run> void each_block(const Plan<T>& plan, Tile t, Run&&
 // ---------------------------------------------------------------- the parts of an iteration
 
 // K^power v
-template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int power) { return now.v + power * plan.n * plan.p; }
+template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int power) {
+    return now.v + power * plan.n * plan.p;
+}
 
 // out_i += A_i^T lam_i on a tile; `cold` says that A comes from memory.
 template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out, bool cold) {
