@@ -234,7 +234,7 @@ def test_who_hears_of_a_newer_process_of_its_party_outdoes_it_or_ends(near):
 
     asyncio.run(hear())
     assert isinstance(session.failure, BadMessage)
-    assert "only one may run" in str(session.failure)
+    assert "agent 0: others have heard of a newer process of this party, and only one may run" in str(session.failure)
 
 
 def test_a_roll_comes_back_and_anything_else_is_none():

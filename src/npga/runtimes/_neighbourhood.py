@@ -178,8 +178,8 @@ class Neighbourhood:
         newer = {k: process for k, process in heard.items() if process > self._roll[k]}
         if session is not None and self._me in newer:
             if self._has_begun:
-                words = "it has heard of a newer process of this party; only one may run"
-                session.fail(BadMessage(session.peer, words))
+                words = "others have heard of a newer process of this party, and only one may run"
+                session.fail(BadMessage(self._layout.title(self._me), words))  # who passes it on is not to blame
                 return
             newer[self._me] += 1  # it was an earlier one, whose clock was ahead
         if newer:
