@@ -90,10 +90,13 @@ def test_commands_exist():
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_figures_lead_somewhere(path):
-    """The gallery's pages are written by the build, from the scripts of examples/; its index from their header."""
+    """The build writes the gallery from the scripts of examples/ and their header, and the API from the rooms."""
     gallery, scripts = ROOT / "docs" / "gallery", ROOT / "examples"
     generated = {gallery / f"{script.stem}.rst": script for script in scripts.glob("*.py")}
     generated[gallery / "index.rst"] = scripts / "GALLERY_HEADER.rst"
+    api, package = ROOT / "docs" / "api", ROOT / "src" / "npga"
+    generated |= {api / f"{room.stem}.rst": room for room in package.iterdir()}
+    generated |= {api / "top.rst": package, api / "messages.md": ROOT / "docs" / "_ext" / "message_index.py"}
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             place = (path.parent / target).resolve()
