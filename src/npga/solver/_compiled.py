@@ -42,6 +42,8 @@ _THREAD_BYTES = 1 << 21
 _PANEL_ROWS = (32, 1024)
 # Long enough for the prefetcher: a column's piece of a panel, and the bytes of an agent's rows in one.
 _COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 15
+# A block of rows that is read twice at once (see `block_rows` of products.hpp).
+_BLOCK_BYTES = 1 << 13
 # The largest panel whose second reading still comes from a cache, be it the last one.
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
@@ -258,15 +260,19 @@ def _panel_rows(plan: Plan) -> int:
     own, dual_row = int(sizes.max()) / low.p, low.n * plan.dtype.itemsize
     bytes_of_row = int(sizes.sum()) / low.p + 8 * dual_row if low.kept_powers else own + 4 * dual_row
     least, most = _PANEL_ROWS
-    forms = {matrix.form for matrix in plan.parts.matrices}
+    forms, room, block = {matrix.form for matrix in plan.parts.matrices}, _CACHE_BYTES, 8
     if BY_COLUMNS in forms:
         least = _COLUMN_PANEL_ROWS
     elif BY_ROWS in forms and low.kept_powers:
         least = max(least, min(int(_ROW_PANEL_BYTES / own) // 8 * 8, low.p // 4))
+    elif BY_ROWS in forms:  # whole blocks, and more of them: what is read twice is in the first cache
+        room, block = 3 * _CACHE_BYTES // 2, max(4, int(_BLOCK_BYTES / own) // 4 * 4)
     if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0
-    fair: int = -(-low.p // (8 * _CHUNKS)) * 8
-    return min(max(int(_CACHE_BYTES / bytes_of_row) // 8 * 8, least), most, max(fair, least))
+    rows = min(max(int(room / bytes_of_row), least), most)
+    panels = -(-low.p // (rows * _CHUNKS)) * _CHUNKS  # the same number for every chunk
+    even: int = -(-low.p // (panels * block)) * block
+    return max(even, least)
 
 
 class WorkOrder:
