@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 import pytest
@@ -92,7 +93,9 @@ def test_a_message_of_an_earlier_run_is_refused(tmp_path):
 
 
 def test_a_killed_party_is_named_by_everyone(tmp_path):
+    began = time.monotonic()
     said = stage(tmp_path, "kill", at=random.Random(0).randrange(5, 200))
+    assert time.monotonic() - began < 40
     everyone_names(said, "lost agent 2", "", ExitCode.TRY_AGAIN)
 
 

@@ -100,7 +100,9 @@ def test_launch_with_open_mpi(tmp_path, open_mpi):
 
 def hostile(tmp_path, fault):
     path, *_ = make_job(tmp_path, 4, max_iters=1_000_000, patience=3.0)
+    began = time.monotonic()
     done = mpiexec(4, HERE / "hostile_mpi.py", path, tmp_path / "out", fault)
+    assert time.monotonic() - began < 40
     assert done.returncode != 0
     return done.stderr + done.stdout
 
@@ -151,8 +153,9 @@ def test_a_rank_of_open_mpi_that_stops_ends_the_job_in_time(tmp_path, open_mpi, 
 
 def stop_a_rank(tmp_path, place, launcher=None):
     path, problem, network, version, steps = make_job(tmp_path, 4, max_iters=40, patience=8.0, connect=12.0)
-    out = tmp_path / "out"
+    out, began = tmp_path / "out", time.monotonic()
     done = mpiexec(4, HERE / "hostile_mpi.py", path, out, f"stop at {place}", launcher=launcher)
+    assert time.monotonic() - began < 50
     # MPICH's mpiexec may tell how it ended the rank that stood still in `Finalize`.
     killed = [signal.SIGKILL] if place == "finalize" and launcher is None else []
     assert done.returncode in (ExitCode.TRY_AGAIN, *killed), done
