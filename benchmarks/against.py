@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+CASES = ("S", "M", "M2", "graph", "L", "sparse")
 
 WORKER = """
 import json, sys, time
@@ -65,28 +67,37 @@ class Checkout:
         return json.loads(self.process.stdout.readline())
 
 
+def compare(other, cases=CASES, loss="squares", threads=1, repeats=7, seconds=0.3):
+    """Case by case the microseconds of both sides in every turn, as (case, {"other": [...], "this": [...]})."""
+    sides = {name: Checkout(root, threads) for name, root in (("other", other), ("this", HERE.parent))}
+    for case in cases:
+        for side in sides.values():
+            side.ask("build", case, loss)
+        one = max(side.ask("run", 2) for side in sides.values())
+        one = max(side.ask("run", max(2, int(0.05 / one))) for side in sides.values())
+        count = max(5, int(seconds / one))
+        times = {name: [] for name in sides}
+        for _ in range(repeats):
+            for name, side in sides.items():
+                times[name].append(1e6 * side.ask("run", count))
+        yield case, times
+    for side in sides.values():
+        side.process.communicate()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", help="the root of another checkout")
-    parser.add_argument("--case", action="append", help="S, M, M2, graph, L or sparse; may be repeated")
+    parser.add_argument("--case", action="append", help=f"{', '.join(CASES)}; may be repeated")
     parser.add_argument("--loss", default="squares", choices=("squares", "logistic"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3)
-    options = parser.parse_args()
-    sides = {name: Checkout(root, options.threads) for name, root in (("other", options.other), ("this", HERE.parent))}
-    for case in options.case or ("S", "M", "M2", "graph", "L", "sparse"):
-        for side in sides.values():
-            side.ask("build", case, options.loss)
-        one = max(side.ask("run", 2) for side in sides.values())
-        one = max(side.ask("run", max(2, int(0.05 / one))) for side in sides.values())
-        count = max(5, int(options.seconds / one))
-        times = {name: [] for name in sides}
-        for _ in range(options.repeats):
-            for name, side in sides.items():
-                times[name].append(1e6 * side.ask("run", count))
+    options = vars(parser.parse_args())
+    cases = options.pop("case") or CASES
+    for case, times in compare(options.pop("other"), cases, **options):
         best = {name: min(found) for name, found in times.items()}
-        middle = {name: sorted(found)[len(found) // 2] for name, found in times.items()}
+        middle = {name: statistics.median(found) for name, found in times.items()}
         print(
             f"{case:7} other {best['other']:10.2f} ({middle['other']:10.2f}) us   this {best['this']:10.2f} "
             f"({middle['this']:10.2f}) us   ratio {best['other'] / best['this']:.2f} "

@@ -126,25 +126,32 @@ def growth(repeats, seconds):
     return out
 
 
-def memory():
-    """Peak memory of a run at L beyond what was there before the data, in a process of its own."""
-    code = """
+MEMORY = """
 import json, pathlib, re, sys
 sys.path.insert(0, "benchmarks")
 import npga
 from cases import CASES, Case
-def peak():  # of this process alone; ru_maxrss would begin with the parent's
-    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+def memory(what):  # of this process alone, its peak or now; ru_maxrss would begin with the parent's
+    return 1024 * int(re.search(what + r":\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
 def run(case, count):
     problem, network, steps = case.build()
     return npga.solve(problem, network, "extra", steps, tol=None, max_iters=count), problem
 run(Case("warm", 4, 8000, 160), 3)
-before = peak()
-result, problem = run(CASES["L"], 12)
+peak, now = memory("VmHWM"), memory("VmRSS")
+result, problem = run(CASES["L"], {iterations})
 A = sum(agent.A.nbytes for agent in problem.agents)
-print(json.dumps({"A": A, "n x p": result.lam.nbytes, "peak": peak() - before, "path": result.path}))
+print(json.dumps({{"A": A, "n x p": result.lam.nbytes, "path": result.path, "process": memory("VmHWM"),
+                  "peak": memory("VmHWM") - peak, "beyond": memory("VmHWM") - now}}))
 """
-    found = json.loads(_python(code))
+
+
+def memory(other=None, iterations=12):
+    """Peak memory of a run at L in a process of its own, with this checkout or another.
+
+    `process` is the whole, `beyond` what it has more than just before the data, `peak` more than the highest mark then.
+    """
+    source = {} if other is None else {"PYTHONPATH": os.path.join(other, "src")}
+    found = json.loads(_python(MEMORY.format(iterations=iterations), **source))
     found["limit"] = 1.3 * found["A"] + 6 * found["n x p"]
     return found
 

@@ -1,9 +1,16 @@
-"""The numbers as JSON, as one plot and as docs/benchmarks.md."""
+"""The numbers as JSON and CSV, as one plot and as docs/benchmarks.md."""
 
 from __future__ import annotations
 
+import csv
 import json
+import statistics
 from pathlib import Path
+
+TEMPLATE = Path(__file__).parent / "template.md"
+PAGE = TEMPLATE.parents[1] / "docs" / "benchmarks.md"
+FIGURES = PAGE.parent / "figures"
+COLUMNS = ("what", "case", "n", "p", "d", "contender", "seconds", "median_seconds", "bytes", "bytes_per_second_read")
 
 # Targets as ratios to the naive loop, or parts of the bandwidth; None where there is none.
 TARGETS = {"S": 150, "M": 45, "M2": 5, "graph": 40, "sparse": 8}
@@ -88,6 +95,31 @@ def verdicts(results):
     return "\n".join(lines)
 
 
+def against_table(results):
+    """Times of the other checkout divided by ours, best turns (medians); a row for each number of threads."""
+    found = results["against"]
+    cases = list(next(iter(found.values())))
+    lines = [f"| threads | {' | '.join(cases)} |", "|---" * (len(cases) + 1) + "|"]
+    for threads, rows in found.items():
+        pairs = [(rows[case]["other"], rows[case]["this"]) for case in cases]
+        cells = [
+            f"{min(other) / min(this):.2f} x ({statistics.median(other) / statistics.median(this):.2f} x)"
+            for other, this in pairs
+        ]
+        lines.append(f"| {threads} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def memory_table(results):
+    """Peak memory at L of the other checkout and of this one."""
+    rows = {"before": results["memory before"], "now": results["memory"]}
+    lines = ["| kernels | the whole process | beyond what it had before the data |", "|---|---|---|"]
+    lines += [
+        f"| {name} | {row['process'] / 1e6:,.0f} MB | {row['beyond'] / 1e6:,.0f} MB |" for name, row in rows.items()
+    ]
+    return "\n".join(lines)
+
+
 def growth_table(results):
     """Fitted exponents."""
     lines = ["| growing | sizes | ours: fit, last step | vectorised: fit, last step |", "|---|---|---|---|"]
@@ -120,6 +152,8 @@ def markdown(results, template):
         "machine": machine,
         "setting": f"{' or '.join(map(str, turns))} interleaved turns of {results['seconds']} s",
         "cases": case_table(results),
+        "against": against_table(results),
+        "memory": memory_table(results),
         "verdicts": verdicts(results),
         "growth": growth_table(results),
         "alternatives": alternatives_table(results),
@@ -132,11 +166,39 @@ def markdown(results, template):
     return template
 
 
+def rows(results):
+    """The data of the figure and of the tables of times, a row for each time."""
+    for name, found in results["cases"].items():
+        size = dict(zip("npd", found["shape"], strict=True)) | {"bytes": found["traffic"]}
+        for contender, times in found["times"].items():
+            reader = f"read-{contender.split('-')[1]}" if contender.startswith("ours") else "read-1"
+            pace = {"bytes_per_second_read": found["bandwidth"].get(reader)}
+            yield {"what": "iteration", "case": name, "contender": contender, **size, **pace, **_seconds(times)}
+    for threads, cases in results.get("against", {}).items():
+        for name, sides in cases.items():
+            for side, turns in sides.items():
+                times = {"best": min(turns) / 1e6, "median": statistics.median(turns) / 1e6}
+                label = f"{'before' if side == 'other' else 'ours'}-{threads}"
+                yield {"what": "against", "case": name, "contender": label, **_seconds(times)}
+    for axis, found in results.get("growth", {}).items():
+        for contender, curve in found["seconds"].items():
+            for size, seconds in zip(found["sizes"], curve, strict=True):
+                yield {"what": "growth", "case": axis, axis: size, "contender": contender, "seconds": seconds}
+
+
+def _seconds(times):
+    return {"seconds": times["best"], "median_seconds": times["median"]}
+
+
 def write(results, folder):
-    """JSON and plot."""
+    """JSON, CSV and plot."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "benchmarks.json").write_text(json.dumps(results, indent=2) + "\n")
+    (folder / "benchmarks.json").write_text(json.dumps(results, indent=1) + "\n")
+    with (folder / "benchmarks.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows(results))
     try:
         import matplotlib
 
@@ -144,28 +206,47 @@ def write(results, folder):
         import matplotlib.pyplot as plt
     except ImportError:
         return
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2))
+    _draw_cases(left, results)
+    _draw_growth(right, results)
+    figure.tight_layout()
+    figure.savefig(folder / "benchmarks.png", dpi=150)
+
+
+def _draw_cases(axes, results):
+    """How many times as fast as the naive loop, a group of bars for each case."""
     names = list(results["cases"])
-    keys = ["vectorised", "jax", "ours"]
-    for k, key in enumerate(keys):
+    looks = {"vectorised": ("vectorised NumPy", "#9aa5b1"), "jax": ("JAX", "#d98c3f"), "ours": ("npga", "#1f5fa8")}
+    for k, (key, (label, color)) in enumerate(looks.items()):
         heights = []
         for name in names:
             times = results["cases"][name]["times"]
-            mine = ours(times) if key == "ours" else times.get(key, {}).get("best", float("nan"))
-            heights.append(times["naive"]["best"] / mine)
-        left.bar([i + 0.27 * (k - 1) for i in range(len(names))], heights, 0.25, label=key)
-    left.set_yscale("log")
-    left.set_xticks(range(len(names)), names)
-    left.set_ylabel("times faster than the naive loop")
-    left.legend()
+            best = ours(times) if key == "ours" else times.get(key, {}).get("best", float("nan"))
+            heights.append(times["naive"]["best"] / best)
+        places, from_one = [i + 0.28 * (k - 1) for i in range(len(names))], [height - 1.0 for height in heights]
+        bars = axes.bar(places, from_one, 0.26, bottom=1.0, label=label, color=color)
+        axes.bar_label(bars, [f"{height:.3g}" if height == height else "" for height in heights], fontsize=7, padding=1)
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_ylim(top=6.0 * axes.get_ylim()[1])  # room for the legend
+    axes.set_xticks(range(len(names)), [f"{name}\n{_sizes(results['cases'][name])}" for name in names], fontsize=7.5)
+    axes.set_ylabel("times as fast as the naive loop")
+    axes.set_title("One iteration, by problem (n, p, d below its name)", fontsize=10)
+    axes.legend(fontsize=8, loc="upper center", ncols=3)
+
+
+def _sizes(row):
+    return "\n".join(f"{size:,}" for size in row["shape"])
+
+
+def _draw_growth(axes, results):
+    """Seconds of an iteration against the size that grows."""
     for axis, row in results.get("growth", {}).items():
-        line = right.loglog(row["sizes"], row["seconds"]["ours"], "o-", label=f"ours, {axis}")[0]
-        right.loglog(
-            row["sizes"], row["seconds"]["vectorised"], "s:", color=line.get_color(), label=f"vectorised, {axis}"
-        )
-    right.set_xlabel("size")
-    right.set_ylabel("seconds of an iteration")
+        line = axes.loglog(row["sizes"], row["seconds"]["ours"], "o-", label=f"npga, {axis} grows")[0]
+        look = {"color": line.get_color(), "markerfacecolor": "white", "label": f"vectorised NumPy, {axis} grows"}
+        axes.loglog(row["sizes"], row["seconds"]["vectorised"], "s:", **look)
+    axes.set_xlabel("n agents, p coupling rows, or d variables")
+    axes.set_ylabel("seconds of an iteration")
+    axes.set_title("One iteration, as a size grows", fontsize=10)
     if results.get("growth"):
-        right.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(folder / "benchmarks.png", dpi=150)
+        axes.legend(fontsize=7.5)

@@ -16,7 +16,7 @@ import json
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +161,10 @@ def box_table(name: str) -> Iterator[list[str]]:
 def certified_table() -> Iterator[list[str]]:
     """What the theorems promise, and how many times the iterations of tuned steps that is."""
     yield ["experiment", "version", "theorem", "iterations promised to 1e-10", "times those of tuned steps to 1e-8"]
-    for name, kind in EXPERIMENTS.items():
+    for name in EXPERIMENTS:
         tuned, promised = chosen(name, "free"), chosen(name, "free", "certified")
         for version in tuned:
-            cells = [kind.title.split(":")[0].removeprefix("Experiment "), npga.version(version).look.label]
+            cells = [roman(name), npga.version(version).look.label]
             rows = list(promised.get(version, {}).values())
             if not rows:
                 yield [*cells, "none", "", ""]
@@ -181,12 +181,12 @@ def answer_table() -> Iterator[list[str]]:
         "experiment", "steps", "draws", "fewest iterations: times fewer than DCPA, won",
         "fewest rounds: times fewer than DCPA, won", "fewer rounds than DCPA in every draw",
     ]  # fmt: skip
-    for name, kind in EXPERIMENTS.items():
+    for name in EXPERIMENTS:
         for steps, words in (("free", "free"), ("theorems", "in the box")):
             found = chosen(name, steps)
             if not found:
                 continue
-            cells = [kind.title.split(":")[0].removeprefix("Experiment "), words, str(len(found["dcpa"]))]
+            cells = [roman(name), words, str(len(found["dcpa"]))]
             others = [version for version in found if version != "dcpa"]
             for count in ("iterations", "rounds"):
                 middle = {version: float(np.median(ratios(found, version, count))) for version in others}
@@ -199,39 +199,53 @@ def answer_table() -> Iterator[list[str]]:
 
 def answer_words() -> str:
     """What the runs say about the paper's conclusion, in sentences."""
-    small = ("ridge", "elastic-net")
-    free, box = ({name: chosen(name, steps) for name in small} for steps in ("free", "theorems"))
+    names = [name for name in EXPERIMENTS if chosen(name, "free")]
+    free = {name: chosen(name, "free") for name in names}
+    box = {name: found for name in names if (found := chosen(name, "theorems"))}
+    everywhere, inside = _labels([roman(name) for name in free]), _labels([roman(name) for name in box])
     two = [version for version in free["ridge"] if npga.version(version).rounds == 2]
-    tracking = [
-        ratios(found, v, "iterations") for found in free.values() for v in ("diging", "aug-dgm", "atc-tracking")
-    ]
-    slower = [int((of_draws < 1.0).sum()) for of_draws in tracking]
-    wins = [int((ratios(found, version, "rounds") > 1.0).sum()) for found in free.values() for version in two]
-    runs = sum(len(draws) for found in free.values() for version, draws in found.items() if version in two)
-    other = chosen("logistic", "free")
-    second = float(np.median(ratios(other, "nids", "rounds")))
+    wins, runs = _count(free, two, "rounds", lambda ratio: ratio > 1.0)
+    slower, all_of_them = _count(free, ("diging", "aug-dgm", "atc-tracking"), "iterations", lambda ratio: ratio < 1.0)
     boxed = {
         version: [float(np.median(ratios(found, version, "rounds"))) for found in box.values()]
         for version in ("nids", "p2d2", "dlm")
     }
+    spans = [(_words(_span({name: found}, "nids", "rounds")), roman(name)) for name, found in free.items()]
+    leads = _labels([f"{span} times fewer in {number}" for span, number in spans])
     return (
-        f"*In iterations, yes*: {_labels(_winners(free, 'iterations'))} need fewer than DCPA in every draw of I and "
-        f"III, NPGA-I {_words(_span(free, 'npga-i', 'iterations'))} times fewer. *In rounds, "
-        f"{_labels(_winners(free, 'rounds'))} do* in every draw with free steps: NIDS needs "
-        f"{_words(_span(free, 'nids', 'rounds'))} times fewer in I and III, and {second:.1f} times fewer in II. The "
-        f"versions that send two vectors in an iteration lose in rounds what they gain in iterations: they need fewer "
-        f"rounds than DCPA in {sum(wins)} of their {runs} runs in I and III. *In the theorems' box the lead in rounds "
-        f"is smaller*: there {_labels(_winners(box, 'rounds'))} need fewer rounds in every draw, NIDS "
-        f"{_words(boxed['nids'])} times fewer in the medians of I and III, P2D2 {_words(boxed['p2d2'])}, DLM "
-        f"{_words(boxed['dlm'])}. DIGing, Aug-DGM and ATC tracking need more iterations than DCPA in {sum(slower)} of "
-        f"their {sum(len(of_draws) for of_draws in tracking)} runs in I and III: what helps is not the family alone."
+        f"*In iterations, yes*: {_titles(_winners(free, 'iterations'))} need fewer than DCPA in every draw of "
+        f"{everywhere}, NPGA-I {_words(_span(free, 'npga-i', 'iterations'))} times fewer. *In rounds, "
+        f"{_titles(_winners(free, 'rounds'))} do* in every draw with free steps: NIDS needs {leads}. "
+        f"The versions that send two vectors in an iteration lose in rounds what they gain in iterations: they need "
+        f"fewer rounds than DCPA in {wins} of their {runs} runs. *In the theorems' box the lead in rounds is smaller*: "
+        f"there {_titles(_winners(box, 'rounds'))} need fewer rounds in every draw of {inside}, NIDS "
+        f"{_words(boxed['nids'])} times fewer in the medians of the experiments, P2D2 {_words(boxed['p2d2'])}, DLM "
+        f"{_words(boxed['dlm'])}. DIGing, Aug-DGM and ATC tracking need more iterations than DCPA in {slower} of their "
+        f"{all_of_them} runs with free steps: what helps is not the family alone."
     )
+
+
+def roman(name: str) -> str:
+    """The number of an experiment."""
+    return EXPERIMENTS[name].title.split(":")[0].removeprefix("Experiment ")
+
+
+def _count(
+    found: dict[str, dict[str, dict[int, Row]]], versions: Sequence[str], count: str, met: Callable[[np.ndarray], Any]
+) -> tuple[int, int]:
+    """In how many runs of these versions the ratio to DCPA meets a condition, and of how many."""
+    values = [ratios(one, version, count) for one in found.values() for version in versions if version in one]
+    return sum(int(met(part).sum()) for part in values), sum(map(len, values))
 
 
 def _winners(found: dict[str, dict[str, dict[int, Row]]], count: str) -> list[str]:
     """Versions that need fewer than DCPA in every draw of every experiment."""
-    names = next(iter(found.values()))
-    return [version for version in names if version != "dcpa" and _span(found, version, count)[0] > 1.0]
+    names = set.intersection(*(set(one) for one in found.values()))
+    return [
+        version
+        for version in next(iter(found.values()))
+        if version in names and version != "dcpa" and _span(found, version, count)[0] > 1.0
+    ]
 
 
 def _span(found: dict[str, dict[str, dict[int, Row]]], version: str, count: str) -> tuple[float, float]:
@@ -246,10 +260,13 @@ def _words(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _labels(versions: Sequence[str]) -> str:
-    """Names of versions as a list in a sentence."""
-    names = [npga.version(version).look.label for version in versions]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names or ["no version"])
+def _labels(names: Sequence[str]) -> str:
+    """Names as a list in a sentence."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names or ["none"])
+
+
+def _titles(versions: Sequence[str]) -> str:
+    return _labels([npga.version(version).look.label for version in versions]) if versions else "no version"
 
 
 def _constants(rows: Sequence[Row]) -> str:

@@ -1,6 +1,7 @@
 """Run the benchmarks: `python benchmarks/run.py`, or `make bench`.
 
-Writes benchmarks.json and benchmarks.png; with --write-docs also docs/benchmarks.md.
+Writes benchmarks.json, benchmarks.csv and benchmarks.png; with --write-docs docs/benchmarks.md too, and the three into
+docs/figures. --against names the checkout that the page compares with, whose packages must be installed too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ sys.path.insert(0, str(HERE))
 # One thread for NumPy's own products: its idle threads spin, beside whoever comes next.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import against  # noqa: E402
 import alternatives  # noqa: E402
 import measurements  # noqa: E402
 import report  # noqa: E402
@@ -37,18 +39,24 @@ def main():
         print(report.case_table({"cases": {name: results["cases"][name]}}).splitlines()[-1], flush=True)
     if not options.case:
         results["cases"] = {name: results["cases"][name] for name in CASES if name in results["cases"]}
-        extras(results, repeats, seconds, options.quick)
+        extras(results, repeats, seconds, options)
         print(report.verdicts(results))
     report.write(results, options.out)
     if options.write_docs:
         if options.case or options.quick:
             sys.exit("--write-docs needs the whole run: leave --case and --quick out")
-        page = report.markdown(results, (HERE / "template.md").read_text())
-        (HERE.parent / "docs" / "benchmarks.md").write_text(page)
+        report.write(results, report.FIGURES)
+        report.PAGE.write_text(report.markdown(results, report.TEMPLATE.read_text()))
 
 
-def extras(results, repeats, seconds, quick):
+def extras(results, repeats, seconds, options):
     """Everything that is not a row of the table."""
+    if options.against:
+        results["against"] = {
+            str(threads): dict(against.compare(options.against, threads=threads, repeats=repeats, seconds=seconds))
+            for threads in sorted({1, os.cpu_count()})
+        }
+        results["memory before"] = measurements.memory(options.against)
     results["tracing"] = measurements.tracing(repeats)
     print("tracing", json.dumps(results["tracing"]), flush=True)
     results["start-up"] = measurements.start_up()
@@ -56,7 +64,7 @@ def extras(results, repeats, seconds, quick):
     results["growth"] = measurements.growth(max(2, repeats // 2), min(seconds, 0.2))
     results["alternatives"] = {name: alternatives.time_to_tolerance(name, repeats) for name in ("S", "M")}
     results["libraries"] = alternatives.libraries()
-    if not quick:
+    if not options.quick:
         results["memory"] = measurements.memory()
 
 
@@ -67,6 +75,7 @@ def arguments():
     )
     parser.add_argument("--keep", action="store_true", help="go on from benchmarks.json, whose cases are not run again")
     parser.add_argument("--quick", action="store_true", help="short turns, without the two largest cases")
+    parser.add_argument("--against", metavar="OTHER", help="the root of another checkout, to compare kernels with")
     parser.add_argument("--repeats", type=int, default=7, help="turns of each contender")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
     parser.add_argument("--out", default=str(HERE.parent / "out"), help="folder for the JSON and the plot")

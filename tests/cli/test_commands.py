@@ -11,6 +11,8 @@ import typer
 import npga
 from npga.cli import application
 from npga.cli._problem_file import read_problem
+from npga.errors import InputError
+from npga.experiments import EXPERIMENTS
 
 
 def commands():
@@ -199,6 +201,23 @@ def test_reproduce_lists_its_choices_and_refuses_unknown_ones(call):
         done = call("reproduce", *arguments)
         assert done.exit_code == 2, arguments
         assert words in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("word", "poses"),
+    [("logistic", ["logistic", "logistic-coupled"]), ("logistic-paper", ["logistic"]), ("all", list(EXPERIMENTS))],
+)
+def test_reproduce_runs_the_poses_that_a_word_stands_for(call, monkeypatch, tmp_path, word, poses):
+    asked = []
+
+    def run(experiments, out, **_):
+        asked.extend(experiments)
+        raise InputError("enough")
+
+    monkeypatch.setattr("npga.experiments.reproduce", run)
+    assert call("reproduce", word, "--set", "logistic.rho=0.5", "--out", str(tmp_path)).exit_code == 2
+    assert [experiment.name for experiment in asked] == poses
+    assert all(experiment.rho == 0.5 for experiment in asked if experiment.name.startswith("logistic"))
 
 
 def test_the_real_command(problem_file):

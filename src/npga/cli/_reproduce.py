@@ -27,7 +27,18 @@ Tuner = Annotated[
 WithinTheorems = Annotated[
     bool, typer.Option("--within-theorems", help="Tune with gamma <= 1, as every theorem asks, and c <= 1/2 for NIDS.")
 ]
-WHAT = ("ridge", "logistic", "elastic-net", "all")
+WHAT = {  # the experiments that a word stands for
+    "ridge": ("ridge",),
+    "logistic": ("logistic", "logistic-coupled"),
+    "logistic-paper": ("logistic",),
+    "logistic-coupled": ("logistic-coupled",),
+    "elastic-net": ("elastic-net",),
+    "all": ("ridge", "logistic", "logistic-coupled", "elastic-net"),
+}
+Experiment = Annotated[
+    str,
+    typer.Argument(help="ridge, logistic (both poses; logistic-paper, logistic-coupled: one), elastic-net, or all."),
+]
 TABLES = ("boston", "covtype")
 DATA = typer.Typer(help="The tables of the experiments: list, show, fetch.", no_args_is_help=True)
 
@@ -41,7 +52,7 @@ DATA = typer.Typer(help="The tables of the experiments: list, show, fetch.", no_
     "npga reproduce --redraw --out out",
 )
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="ridge, logistic (both poses), elastic-net, or all.")] = "all",
+    experiment: Experiment = "all",
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and summaries.")] = Path("out"),
     seeds: Annotated[int, typer.Option(help="Number of draws of rows and networks.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed that all draws follow from.")] = 0,
@@ -108,9 +119,8 @@ def _experiments(what: str, seed: int, assignments: Sequence[str]) -> list[Any]:
     """The experiments with their choices; logistic stands for both of its poses."""
     from npga.experiments import EXPERIMENTS
 
-    if what not in WHAT and what not in EXPERIMENTS:
+    if what not in WHAT:
         raise InputError(f"experiment {what!r} is unknown; {nearest(what, WHAT)}")
-    names = [name for name in EXPERIMENTS if what in ("all", name) or (what == "logistic" and name.startswith(what))]
     values: dict[str, dict[str, Any]] = {name: {} for name in EXPERIMENTS}
     for text in assignments:
         place, _, value = text.partition("=")
@@ -120,10 +130,9 @@ def _experiments(what: str, seed: int, assignments: Sequence[str]) -> list[Any]:
         known = {field.name: field for field in fields(EXPERIMENTS[name])}
         if key not in known:
             raise InputError(f"--set {text} arrived; {name} has no choice {key!r}: {nearest(key, known)}")
-        for target in EXPERIMENTS:  # what is set for logistic holds for both poses
-            if target == name or (name == "logistic" and target.startswith(name)):
-                values[target][key] = _converted(value, known[key].default, text)
-    return [EXPERIMENTS[name](**({"seed": seed} | values[name])) for name in names]
+        for target in WHAT[name]:  # what is set for logistic holds for both poses
+            values[target][key] = _converted(value, known[key].default, text)
+    return [EXPERIMENTS[name](**({"seed": seed} | values[name])) for name in WHAT[what]]
 
 
 def _converted(value: str, default: Any, text: str) -> Any:
