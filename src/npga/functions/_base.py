@@ -165,7 +165,7 @@ class Function(ABC):
 
     @abstractmethod
     def astype(self, dtype: npt.DTypeLike) -> Function:
-        """Copy whose array parameters have type `dtype` (float32 or float64)."""
+        """The function with array parameters of type `dtype` (float32 or float64)."""
 
     # ---------------------------------------------------------------- calculus
 
@@ -359,6 +359,11 @@ class Elementwise(Parametric):
     def parameters(self) -> tuple[Parameter, ...]:
         """Numbers or vectors with one entry per coordinate, in the order of the constructor."""
         return tuple(getattr(self, name) for name in self.names)
+
+    def astype(self, dtype: npt.DTypeLike) -> Self:
+        """The function whose vector parameters have type `dtype`; itself if they have it already."""
+        same = all(isinstance(p, float) or p.dtype == dtype for p in self.parameters)
+        return self if same else super().astype(dtype)
 
     @property
     def dim(self) -> int | None:
