@@ -107,26 +107,31 @@ class Linearisation:
         """The linearised problem for these steps; its solution is zero."""
         t = steps.beta / self.problem.n
         q, rotation = _eigen(self.problem.h.conj_prox_jac(self.lam + t * self._total, t))
-        agents = [self._agent(i, steps.alpha, rotation) for i in range(self.problem.n)]
+        parts = [self._part(i, steps.alpha, rotation) for i in range(self.problem.n)]
+        # g is (w/2)|x|^2, of one class for all agents, so that they join to one function; zero if nobody's is curved.
+        flat = fn.ElasticNet(0.0, 0.0) if any(w.any() for _, _, w in parts) else fn.Zero()
+        agents = [
+            Agent(A, f, fn.ElasticNet(0.0, w) if w.any() else flat, own.name)
+            for own, (A, f, w) in zip(self.problem.agents, parts, strict=True)
+        ]
         # prox of t h* for h = (w/2)|z|^2 is a division by 1 + t/w.
         weight = t * np.clip(q, 1.0 / _LARGE, None) / np.clip(1.0 - q, 1.0 / _LARGE, None)
         return Problem(agents, fn.SquaredLoss(np.zeros(self.problem.p), weight))
 
-    def _agent(self, i: int, alpha: float, rotation: Array | None) -> Agent:
+    def _part(self, i: int, alpha: float, rotation: Array | None) -> tuple[Any, fn.Function, Array]:
+        """A and f of an agent, and the weights w of its g, in coordinates in which the Jacobians are diagonal."""
         agent, x = self.problem.agents[i], self._blocks[i]
-        A = agent.A
+        A, H = agent.A, self._hessians[i]
         if not x.size:
-            return agent
+            return A, agent.f, x
         share, turn = _eigen(agent.g.prox_jac(x - alpha * self._forces[i], alpha))
-        H = self._hessians[i]
         if rotation is not None:
             A = rotation.T @ dense_block(A)
         if turn is not None:
             A, H = dense_block(A) @ turn, turn.T @ (np.diag(H) if H.ndim == 1 else H) @ turn
         # prox of alpha g for g = (w/2)|x|^2 is a division by 1 + alpha w.
-        weight = np.clip((1.0 - share) / np.clip(share, 1.0 / _LARGE, None) / alpha, 0.0, _LARGE)
-        g = fn.Zero() if not weight.any() else fn.ElasticNet(0.0, weight)
-        return Agent(A, _quadratic(H), g, agent.name)
+        weights = (1.0 - share) / np.clip(share, 1.0 / _LARGE, None) / alpha
+        return A, _quadratic(H), np.clip(weights, 0.0, _LARGE)
 
 
 _MISSING = (
