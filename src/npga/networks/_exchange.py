@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from npga.errors import NetworkError, VersionError
+from npga.errors import NetworkError
 
 if TYPE_CHECKING:
     from npga.networks._network import Network
@@ -216,10 +216,6 @@ class Chebyshev:
     degree: int
     low: float
     high: float
-
-    def __post_init__(self) -> None:
-        if isinstance(self.degree, bool) or not isinstance(self.degree, int) or self.degree < 1:
-            raise VersionError(f"chebyshev={self.degree!r} arrived; expected a whole number of rounds >= 1")
 
     @property
     def _flat(self) -> bool:

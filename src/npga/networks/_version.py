@@ -149,9 +149,10 @@ class Version:
             raise VersionError(f"fixed holds {sorted(unknown)}; expected steps among {', '.join(_STEPS)}")
         if self.c is not None and not is_positive(self.c):
             raise VersionError(f"c = {self.c!r} arrived for {self.name!r}; expected a finite number c > 0")
+        if isinstance(self.chebyshev, bool) or not isinstance(self.chebyshev, int) or self.chebyshev < 1:
+            raise VersionError(f"chebyshev={self.chebyshev!r} arrived; expected a whole number of rounds >= 1")
         for key in ("B2", "C", "D"):
             object.__setattr__(self, key, self._read(key))
-        Chebyshev(self.chebyshev, 1.0, 1.0)  # refuses what is not a degree
         object.__setattr__(self, "fixed", {step: float(value) for step, value in self.fixed.items()})
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "look", self.look if self.look.label else self.look._replace(label=self.title))
