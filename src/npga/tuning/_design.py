@@ -121,38 +121,28 @@ def design(
     problem.expect(network)
     if network.n < 2:
         raise InputError("the network has one node; a single agent mixes nothing, so there is nothing to design")
-    begun = time.perf_counter()
+    begun, assumption_4, rng = time.perf_counter(), constraints == "assumption-4", np.random.default_rng(seed)
     if certified:
         with show_progress("designing a version", progress) as tell:
-            spaces = [
-                DesignSpace(problem, network, one, constraints == "assumption-4") for one in patterns(degree, most)
-            ]
-            rows = [find_version(name) for name, row in version_rows().items() if not row.twin]
-            return design_certified(
-                problem, network, [row for row in rows if any(space.holds(row) for space in spaces)], spaces,
-                per_round=per == "round", rng=np.random.default_rng(seed), budget=Budget(max_seconds, tell),
-            )  # fmt: skip
+            spaces = [DesignSpace(problem, network, pattern, assumption_4) for pattern in patterns(degree, most)]
+            rows = [row for row in _rows() if any(space.holds(row) for space in spaces)]
+            budget = Budget(max_seconds, tell)
+            return design_certified(problem, network, rows, spaces, per_round=per == "round", rng=rng, budget=budget)
     solution = solve_centrally(problem) if reference is None else reference
     with show_progress("designing a version", progress) as tell:
-        drawing = _DesignSearch(
-            problem,
-            network,
-            solution,
-            assumption_4=constraints == "assumption-4",
-            degree=degree,
-            rounds=most,
-            per_round=per == "round",
-            budget=Budget(max_seconds, tell),
-            rng=np.random.default_rng(seed),
+        budget = Budget(max_seconds, tell)
+        search = _DesignSearch(
+            problem, network, solution, assumption_4, degree, most, per_round=per == "round", budget=budget, rng=rng
         )
-        with suppress(KeyboardInterrupt):
-            drawing.tune_rows()
-            if per == "round":
-                drawing = drawing.deepened(rounds)
-            counts = range(1, min(drawing.rounds, 2 * degree) + 1) if per == "round" else [most]
-            drawing.search([pattern for count in counts for pattern in patterns(degree, count)])
-            drawing.run()
-        return drawing.conclude(begun)
+        return search.all_stages(rounds).conclude(begun)
+
+
+def _rows() -> list[Version]:
+    """Rows of the table to start from: twins differ in gamma alone.
+
+    P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
+    """
+    return [find_version(name) for name, row in version_rows().items() if not row.twin]
 
 
 def _positive(name: str, value: int) -> int:
@@ -181,6 +171,18 @@ class _DesignSearch:
         self._rows: list[Trial] = []
         self._winners: dict[Pattern, Trial] = {}
 
+    def all_stages(self, most: int | None) -> _DesignSearch:
+        """What has been searched when all is done, or at Ctrl-C; `most` limits the rounds of Chebyshev polynomials."""
+        chosen = self
+        with suppress(KeyboardInterrupt):
+            self.tune_rows()
+            if self.per_round:
+                chosen = self.deepened(most)
+            counts = range(1, min(chosen.rounds, 2 * self.degree) + 1) if self.per_round else [self.rounds]
+            chosen.search([pattern for count in counts for pattern in patterns(self.degree, count)])
+            chosen.run()
+        return chosen
+
     def deepened(self, most: int | None) -> _DesignSearch:
         """The search on the network of the Chebyshev polynomial with which the best row needs the fewest rounds."""
         if not self._rows:
@@ -197,7 +199,7 @@ class _DesignSearch:
         if degree == 1:
             return self
         chosen = searches[degree]
-        chosen.tune_rows([name for name, row in version_rows().items() if not row.twin and name != best.version.name])
+        chosen.tune_rows([row.name for row in _rows() if row.name != best.version.name])
         return chosen
 
     def _with(self, degree: int, most: int | None) -> _DesignSearch:
@@ -209,9 +211,7 @@ class _DesignSearch:
     def tune_rows(self, names: Sequence[str] | None = None) -> None:
         """Tune the rows that the search may start from, each in its part of the time."""
         gamma_max = 1.0 if self.assumption_4 else None
-        # Twins differ in gamma alone: P2D2 is EXTRA, exact diffusion is NIDS, and DLM with W = I - L/tau is EXTRA.
-        own = [find_version(name) for name, row in version_rows().items() if not row.twin]
-        own = [row for row in own if names is None or row.name in names]
+        own = [row for row in _rows() if names is None or row.name in names]
         rows = sorted((row for row in own if self._fits(row)), key=lambda row: row.rounds)
         for k, row in enumerate(rows, 1):
             if self._rows and self.budget.spent:

@@ -315,11 +315,7 @@ def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits:
             y, products = apply(V[k - 1]), products + 1
             if not np.abs(y).max() < _HUGE:
                 return _overflow(m, products)
-            for _ in range(2):  # twice is enough to be orthogonal
-                h = V[:k] @ y
-                H[:k, k - 1] += h
-                y = y - h @ V[:k]
-            H[k, k - 1] = size = float(np.linalg.norm(y))
+            y, size = _orthogonal(y, V[:k], H[: k + 1, k - 1])
             closed = k == start.size or size <= max(1e-14 * np.abs(H[:k, k - 1]).max(), 1e-290)
             if closed or k in _LOOKS or k == full:
                 values, vectors = np.linalg.eig(H[:k, :k])
@@ -343,6 +339,16 @@ def _krylov_schur(apply: Callable[[Array], Array], start: Array, m: int, limits:
         except linalg.LinAlgError:  # values too close to one another to be told apart
             break
     return _KrylovLook(radius, False, False, products)
+
+
+def _orthogonal(y: Array, V: Array, column: Array) -> tuple[Array, float]:
+    """What y holds beyond the rows of V, and its length; coefficients and length are the next column of H."""
+    for _ in range(2):  # twice is enough
+        h = V @ y
+        column[:-1] += h
+        y = y - h @ V
+    column[-1] = size = float(np.linalg.norm(y))
+    return y, size
 
 
 def _overflow(m: int, products: int) -> _KrylovLook:

@@ -136,37 +136,15 @@ def tune(
     if (version is None) == (versions is None):
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
     problem.expect(network)
-    begun, words = [time.perf_counter()], ""
+    begun, words = time.perf_counter(), ""
     if method == "spectral" and not certified and (reference is None or reference.kkt > EXACT):
         reference = _solution(problem, max_seconds, progress, reference)
         if not reference.kkt <= _SOLVED:
             method, words = "search", f" There is no centralised solution to tune at. {reference.message}"
-
-    def one(chosen: Version) -> Tuning:
-        if chosen.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
-            found = tune(
-                problem, chosen.mixed(network), chosen.plain, method, seed=seed, max_seconds=max_seconds,
-                max_work=max_work, reference=reference, within_theorems=within_theorems, certified=certified,
-                progress=progress,
-            )  # fmt: skip
-            version = replace(found.version, chebyshev=chosen.chebyshev)
-            return replace(found, version=version, network=network)
-        if method == "theorem" and not certified:
-            return tune_theorem(problem, network, chosen)
-        gamma_max = 1.0 if within_theorems else None
-        with show_progress(f"tuning {chosen.name}", progress) as tell:
-            budget = Budget(max_seconds, tell, begun.pop() if begun else None, max_work)
-            if certified:
-                return tune_certified(
-                    problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget, star=reference
-                )
-            if method == "search":
-                found = search_steps(problem, network, chosen, seed=seed, gamma_max=gamma_max, budget=budget)
-                return replace(found, message=found.message + words)
-            return tune_spectral(
-                problem, network, chosen, seed=seed, solution=reference, gamma_max=gamma_max, budget=budget
-            )
-
+    one = _Tuner(
+        problem, network, "certified" if certified else method, words, reference, seed,
+        1.0 if within_theorems else None, max_seconds, max_work, progress, [begun],
+    )  # fmt: skip
     if version is not None:
         return one(find_version(version))
     unit, price = _pricing(by, cost)
@@ -176,6 +154,40 @@ def tune(
         found += _with_more_rounds(found, one, price)
     priced = sorted(((price(tuned), tuned) for tuned in found), key=lambda pair: (math.isnan(pair[0]), pair[0]))
     return Ranking(tuple(t for _, t in priced), tuple(c for c, _ in priced), unit)
+
+
+@dataclass(frozen=True)
+class _Tuner:
+    """How one call of `tune` tunes each of its versions."""
+
+    problem: Problem
+    network: Network
+    method: str
+    words: str  # why it is this method
+    reference: Reference | None
+    seed: int
+    gamma_max: float | None
+    max_seconds: float | None
+    max_work: int | None
+    progress: bool
+    begun: list[float]  # when the time of the first version began
+
+    def __call__(self, version: Version) -> Tuning:
+        if version.chebyshev > 1:  # its plain version on another network, where single rounds are cheap to simulate
+            found = replace(self, network=version.mixed(self.network))(version.plain)
+            return replace(found, version=replace(found.version, chebyshev=version.chebyshev), network=self.network)
+        what = self.problem, self.network, version
+        if self.method == "theorem":
+            return tune_theorem(*what)
+        with show_progress(f"tuning {version.name}", self.progress) as tell:
+            budget = Budget(self.max_seconds, tell, self.begun.pop() if self.begun else None, self.max_work)
+            how: dict[str, Any] = {"seed": self.seed, "gamma_max": self.gamma_max, "budget": budget}
+            if self.method == "certified":
+                return tune_certified(*what, **how, star=self.reference)
+            if self.method == "search":
+                found = search_steps(*what, **how)
+                return replace(found, message=found.message + self.words)
+            return tune_spectral(*what, **how, solution=self.reference)
 
 
 def _solution(problem: Problem, max_seconds: float | None, progress: bool, known: Reference | None) -> Reference:
