@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
@@ -230,6 +230,15 @@ def _start(values: Array | None, size: int, job: Job, name: str) -> Array | None
 def save_function(path: Path, function: Function, name: str = "h") -> None:
     """Write one function."""
     _save(path, function_arrays(function, name))
+
+
+def save_parts(directory: Path, problem: Problem, x0: ArrayLike | None, lam0: ArrayLike | None) -> None:
+    """Write what all parties share of a problem, and the private part of every agent."""
+    save_function(directory / "shared" / "h.npz", problem.h)
+    blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
+    duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
+    for i, agent in enumerate(problem.agents):
+        save_agent(directory / "private" / f"agent{i}.npz", agent, blocks[i], duals[i])
 
 
 def save_agent(path: Path, agent: Agent, x0: Array | None = None, lam0: Array | None = None) -> None:

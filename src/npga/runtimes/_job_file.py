@@ -23,7 +23,7 @@ from npga.files import write_text
 from npga.networks import ChangingNetwork, CompressedNetwork, LossyNetwork, Network, Version
 from npga.networks import version as find_version
 from npga.problem import Problem
-from npga.runtimes._data_files import read_toml, save_agent, save_function
+from npga.runtimes._data_files import read_toml, save_parts
 from npga.runtimes._faults import printable
 from npga.steps import Steps
 from npga.tuning import tied_version
@@ -239,8 +239,6 @@ _BETTER = {
     "Value error, ": "", "Input should be": "expected", "String should": "expected a text that should",
     "List should have": "expected a list that has",
 }  # fmt: skip
-
-
 _MODELS: dict[Any, Any] = {
     "problem": ProblemTable, "network": NetworkTable, "version": VersionChoice, "steps": StepsTable, "stop": Stop,
     "run": Patience, "party": PartyTable,
@@ -314,48 +312,42 @@ def write_job(
         The job.toml.
     """
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     steps = getattr(steps, "steps", steps)
     if steps is not None and steps != "certified" and not isinstance(steps, Steps):
         raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, the result of npga.tune, or nothing")
     problem.expect(network, steady=isinstance(network, CompressedNetwork) or not isinstance(steps, Steps))
-    failing = {"drop": "drop", "burst": "burst", "seed": "loss_seed"} if isinstance(network, LossyNetwork) else {}
-    if isinstance(steps, Steps):
-        if version is None:
-            raise InputError("steps were given without a version; steps belong to one: pass version as well")
-        chosen = find_version(version)
-        table = _section("steps", vars(steps) | dict(chosen.fixed))
-    else:
-        chosen = version_without_steps(network, "nids" if version is None else version)
-        table = [] if steps is None else _section("steps", {"certified": True})
+    tables = _version_and_steps(network, version, steps)
     held = [[i] for i in range(problem.n)] if parties is None else [list(map(int, agents)) for agents in parties]
     listen = [f"127.0.0.1:{DEFAULT_PORT + k}" for k in range(len(held))] if addresses is None else list(addresses)
     if len(listen) != len(held):
         raise InputError(f"{len(listen)} addresses for {len(held)} parties; expected one each (None: it only dials)")
-
-    save_function(directory / "shared" / "h.npz", problem.h)
-    blocks = [None] * problem.n if x0 is None else problem.split(problem.join(x0, "x0"))
-    duals = [None] * problem.n if lam0 is None else list(problem.dual(lam0, "lam0"))
-    for i, agent in enumerate(problem.agents):
-        save_agent(directory / "private" / f"agent{i}.npz", agent, blocks[i], duals[i])
-    stop = {"max_iters": max_iters, "tol": tol, "check_every": check_every}
+    save_parts(directory, problem, x0, lam0)
     lines = [f"format = {FORMAT}", f"name = {json.dumps(name)}"]
     lines += _section("problem", {
         "p": problem.p, "dtype": problem.dtype.name, "h": "shared/h.npz", "agents": "private/agent{agent}.npz",
     })  # fmt: skip
-    lines += _section("network", {
-        "n": network.n, "edges": network.edges.tolist(),
-        "weights": network.table if isinstance(network, ChangingNetwork) else network.weights.tolist(),
-        **{key: getattr(network, own) for key, own in failing.items()},
-    })  # fmt: skip
-    lines += _section("version", _version_table(chosen)) + table
-    lines += _section("stop", stop) + _section("run", times)
+    lines += _section("network", _network_table(network)) + tables
+    lines += _section("stop", {"max_iters": max_iters, "tol": tol, "check_every": check_every})
+    lines += _section("run", times)
     for k, (agents, address) in enumerate(zip(held, listen, strict=True)):
         files = {"certificate": f"certificates/{k}.crt", "key": f"private/{k}.key"}
         lines += _section("[party]", {"agents": agents, "address": address} | files)
     path = directory / "job.toml"
     write_text(path, "\n".join(lines) + "\n")
     return path
+
+
+def _version_and_steps(network: Network, version: str | Version | None, steps: Any) -> list[str]:
+    """[version] and, unless the parties are free to find them, [steps]."""
+    if not isinstance(steps, Steps):
+        chosen = version_without_steps(network, "nids" if version is None else version)
+        table = [] if steps is None else _section("steps", {"certified": True})
+    elif version is None:
+        raise InputError("steps were given without a version; steps belong to one: pass version as well")
+    else:
+        chosen = find_version(version)
+        table = _section("steps", vars(steps) | dict(chosen.fixed))
+    return _section("version", _version_table(chosen)) + table
 
 
 def version_without_steps(network: Network, asked: str | Version) -> Version:
@@ -377,6 +369,14 @@ def version_without_steps(network: Network, asked: str | Version) -> Version:
             raise InputError(f"c is {asked.c:g}; without [steps] expected at most 1/lambda_max(I - W) = {tied.c:.6g}")
         return asked
     return find_version(tied.name, c=float(f"{tied.c * (1.0 - 1e-6):.6g}"))
+
+
+def _network_table(network: Network) -> dict[str, Any]:
+    weights = network.table if isinstance(network, ChangingNetwork) else network.weights.tolist()
+    table = {"n": network.n, "edges": network.edges.tolist(), "weights": weights}
+    if isinstance(network, LossyNetwork):
+        table |= {"drop": network.drop, "burst": network.burst, "seed": network.loss_seed}
+    return table
 
 
 def _version_table(version: Version) -> dict[str, Any]:
