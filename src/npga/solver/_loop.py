@@ -340,8 +340,7 @@ def run(
                 return current
             if leap is not None:
                 current.state, passed = leap(state, watch.due)
-                for record in passed:
-                    current.trace.append(record)
+                current.trace.append(*passed)
                 continue
             until = min(next_record(state.iteration, record_every), limits.max_iters)
             deadline = np.inf if limits.max_seconds is None else clock + limits.max_seconds

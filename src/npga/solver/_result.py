@@ -146,9 +146,9 @@ class Trace:
         self._records = list(records or [])
         self.agents: AgentTrace | None = None
 
-    def append(self, record: Record) -> None:
-        """Add a line."""
-        self._records.append(record)
+    def append(self, *records: Record) -> None:
+        """Add lines."""
+        self._records.extend(records)
 
     def __len__(self) -> int:
         return len(self._records)

@@ -23,10 +23,14 @@ from npga.networks import Network
 from npga.problem import Problem
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
-from npga.tuning._adaptive_run import _ALARM, _FIELDS, _RETREATS, _SMALLER, AdaptiveState, core_fields, steeper_slopes
+from npga.tuning._adaptive_run import AdaptiveState, core_fields, steeper_slopes
 from npga.tuning._adaptive_steps import (
+    ALARM,
     FARTHEST,
     GAMMA,
+    LEG_FIELDS,
+    RETREATS,
+    SMALLER,
     THETA,
     LegSample,
     LegSums,
@@ -119,7 +123,7 @@ class AdaptiveAgent:
     @property
     def is_over(self) -> bool:
         """Whether the leg is over and all must choose."""
-        return len(self._samples) == _FIELDS * len(self._marks)
+        return len(self._samples) == LEG_FIELDS * len(self._marks)
 
     @property
     def begun(self) -> int:
@@ -136,7 +140,7 @@ class AdaptiveAgent:
         inbox
             The neighbours' v of that iteration.
         """
-        taken = len(self._samples) // _FIELDS
+        taken = len(self._samples) // LEG_FIELDS
         after = self.local.state
         if taken == len(self._marks) or after.iteration != self._place[1] + self._marks[taken]:
             return
@@ -169,9 +173,9 @@ class AdaptiveAgent:
         gram = gram + np.triu(gram, 1).T
         powers = np.diag(gram)
         chosen = np.zeros(_HEAD + size)
-        if powers.max() >= _HUGE or powers.max() > _ALARM * powers[0] > 0.0:
-            caution *= 1.0 if total[2] else _SMALLER
-            chosen[:3] = _RETREAT if retreats < _RETREATS else _GIVE_UP, beta, caution
+        if powers.max() >= _HUGE or powers.max() > ALARM * powers[0] > 0.0:
+            caution *= 1.0 if total[2] else SMALLER
+            chosen[:3] = _RETREAT if retreats < RETREATS else _GIVE_UP, beta, caution
             return chosen
         weights = combination(gram)
         after = next_beta(LegSums(float(total[0]), float(total[1]), gram), beta, int(number), first)

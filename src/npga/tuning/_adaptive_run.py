@@ -27,7 +27,11 @@ from npga.problem import Problem
 from npga.solver import Meter, Method, Npga, Result, State, method_for
 from npga.steps import Steps
 from npga.tuning._adaptive_steps import (
+    ALARM,
     GAMMA,
+    LEG_FIELDS,
+    RETREATS,
+    SMALLER,
     THETA,
     LegSample,
     combination,
@@ -47,11 +51,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# A leg is taken back when r^2 has grown by this; so often at most in one run, each time with alpha divided by this.
-_ALARM, _RETREATS, _SMALLER = 1e3, 8, 10.0
 # A slope must exceed the stated L_i by this before it counts: rounding shows where moves are small.
 _STEEPER = 1.01
-_FIELDS = len(LegSample._fields)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class AdaptiveState(State):
 
     def taken(self) -> list[LegSample]:
         """The samples so far."""
-        return [LegSample(*self.samples[k : k + _FIELDS]) for k in range(0, len(self.samples), _FIELDS)]
+        return [LegSample(*self.samples[k : k + LEG_FIELDS]) for k in range(0, len(self.samples), LEG_FIELDS)]
 
     @property
     def legs(self) -> tuple[Leg, ...]:
@@ -222,13 +223,13 @@ class AdaptiveNpga(Method[AdaptiveState]):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while state.iteration < target:
                 marks = leg_marks(int(state.place[0]))
-                if len(state.samples) == _FIELDS * len(marks):
+                if len(state.samples) == LEG_FIELDS * len(marks):
                     state = self._decide(state, marks)
                     continue
                 before = state.iteration
                 state = self._stride(state, marks, target)
                 if self._grows(state):
-                    if state.place[4] >= _RETREATS:
+                    if state.place[4] >= RETREATS:
                         return state
                     state = self._retreat(state)
                 elif state.iteration == before:
@@ -237,7 +238,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
 
     def _stride(self, state: AdaptiveState, marks: Array, target: int) -> AdaptiveState:
         """Go on to the next sample, or to the target if that comes first."""
-        method, mark = self.at(state), int(state.place[1] + marks[len(state.samples) // _FIELDS])
+        method, mark = self.at(state), int(state.place[1] + marks[len(state.samples) // LEG_FIELDS])
         if target < mark:
             return replace(state, **core_fields(method.advance(_plain(state), target - state.iteration)))
         before = method.advance(_plain(state), mark - 1 - state.iteration)
@@ -254,7 +255,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
         if not state.samples:
             return False
         first = move_products(state.taken()[:1], self._alpha(state), state.place[2])[0, 0]
-        return bool(change > _ALARM * state.place[2] * first)
+        return bool(change > ALARM * state.place[2] * first)
 
     def _alpha(self, state: AdaptiveState) -> Array:
         return np.repeat(self.at(state).steps.per_agent(self.problem.n), self.problem.sizes)
@@ -263,7 +264,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
         """Back to where the leg began, with smaller steps."""
         number, _, beta, caution, retreats, first = state.place.tolist()
         if not (state.seen > 2.0 * state.curvature).any():
-            caution *= _SMALLER
+            caution *= SMALLER
         x, lam, zeta = state.begun
         core = self._npga(state.seen, beta, caution).start(x, lam, zeta)
         place = np.array([number, state.iteration, beta, caution, retreats + 1, first])

@@ -68,6 +68,8 @@ _FIRST, _GROWTH, _SAMPLES, _EARLY = 12, 1.2, 10, 3
 _FAR, _NEAR, _LEAVE = 1e3, 10.0, 1.0
 # Beta never leaves its first value by more than this: an infeasible problem makes lam drift for ever.
 FARTHEST = 1e9
+# A leg is taken back when r^2 has grown by this; so often at most in one run, each time with alpha divided by this.
+ALARM, RETREATS, SMALLER = 1e3, 8, 10.0
 # An extrapolation is taken if it leaves this part of r^2; its equations are damped by this part of their trace.
 _TAKEN, _DAMPING = 0.8, 1e-12
 
@@ -202,6 +204,9 @@ class LegSample(NamedTuple):
     dlam: Array
     v: Array
     Kv: Array
+
+
+LEG_FIELDS = len(LegSample._fields)
 
 
 class LegSums(NamedTuple):

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npga.errors import InputError, NpgaError, nearest
 from npga.networks import Network, Version, version_rows
@@ -31,7 +30,6 @@ from npga.tuning._comparison import Comparison, Store
 from npga.tuning._search import Budget
 from npga.tuning._tune import tune
 
-Array = NDArray[Any]
 AnyProblem = Problem | ConsensusProblem
 Draw = Callable[[int], tuple[AnyProblem, Network]]
 
