@@ -7,23 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.linalg import eigh
 
-
-def table(name, W, L, beta, c=1.0):
-    """B^2, C and D of Table II."""
-    eye, zero = np.eye(len(W)), np.zeros_like(W)
-    gap = eye - W
-    return {
-        "diging": (gap @ gap, eye - W @ W, eye),
-        "extra": (gap / 2, gap / 2, eye),
-        "dlm": (c * beta * L, c * beta * L, eye),
-        "p2d2": (c / 2 * gap, gap / 2, eye),
-        "aug-dgm": (gap @ gap, zero, W @ W),
-        "atc-tracking": (gap @ gap, gap, W),
-        "exact-diffusion": (gap / 2, zero, (eye + W) / 2),
-        "nids": (c * gap, zero, eye - c * gap),
-        "npga-i": (gap, zero, W @ W),
-        "npga-ii": (gap, gap, W),
-    }[name]
+from helpers.network_cases import table_formulas as table
 
 
 def default_c(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
@@ -60,6 +61,16 @@ COUPLING = {
     "zero": lambda rng, z: fn.Zero(),
 }
 MATRICES = ("dense", "sparse", "operator", "mixed")
+# All of them, versions and thetas, for hypothesis to draw from.
+DRAWN = {
+    "seed": st.integers(0, 10**6),
+    "name": st.sampled_from(VERSIONS),
+    "smooth": st.sampled_from(sorted(SMOOTH)),
+    "proximable": st.sampled_from(sorted(PROXIMABLE)),
+    "coupling": st.sampled_from(sorted(COUPLING)),
+    "matrices": st.sampled_from(MATRICES),
+    "theta": st.sampled_from([0.0, 0.5, 1.0]),
+}
 
 
 def _spd(rng, d):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npga
-from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps, uneven
+from helpers.families import DRAWN, random_problem, tame_steps, uneven
 from helpers.rehearsal import make_job, solution
 from npga.runtimes import Alone, BadMessage, Job, Outcome, OwnPart, Party, PartySpec, Patience, Stop, launch
 from npga.runtimes._agreement import witness
@@ -37,17 +37,7 @@ def outcome(problem, network, version, steps, stop):
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    name=st.sampled_from(VERSIONS),
-    smooth=st.sampled_from(sorted(SMOOTH)),
-    proximable=st.sampled_from(sorted(PROXIMABLE)),
-    coupling=st.sampled_from(sorted(COUPLING)),
-    matrices=st.sampled_from(MATRICES),
-    theta=st.sampled_from([0.0, 0.5, 1.0]),
-    iterations=st.sampled_from([1, 2, 5, 20, 100, 400]),
-    units=st.booleans(),
-)
+@given(**DRAWN, iterations=st.sampled_from([1, 2, 5, 20, 100, 400]), units=st.booleans())
 def test_the_bound_holds_at_every_iterate(seed, name, smooth, proximable, coupling, matrices, theta, iterations, units):
     problem = random_problem(seed, 6, 4, smooth, proximable, coupling, matrices)
     if units:

@@ -15,7 +15,7 @@ from test_recursion import network_for, with_tame_c
 
 import npga
 from helpers import oracles
-from helpers.families import COUPLING, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.families import COUPLING, DRAWN, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, method_for
 from npga.solver._compiled import CompiledNpga
@@ -66,15 +66,7 @@ def test_a_run_that_overflowed_is_measured_without_a_warning():
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    name=st.sampled_from(VERSIONS),
-    smooth=st.sampled_from(sorted(SMOOTH)),
-    proximable=st.sampled_from(sorted(PROXIMABLE)),
-    coupling=st.sampled_from(sorted(COUPLING)),
-    matrices=st.sampled_from(["dense", "sparse"]),
-    theta=st.sampled_from([0.0, 0.5, 1.0]),
-)
+@given(**DRAWN | {"matrices": st.sampled_from(["dense", "sparse"])})
 def test_random_problems_equal_the_vectorised_path(seed, name, smooth, proximable, coupling, matrices, theta):
     problem = random_problem(seed, 6, 4, smooth, proximable, coupling, matrices)
     network = network_for(name, 6, seed % 1000)

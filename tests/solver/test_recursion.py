@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import npga
 from helpers import oracles
-from helpers.families import COUPLING, MATRICES, PROXIMABLE, SMOOTH, VERSIONS, random_problem, tame_steps
+from helpers.families import COUPLING, DRAWN, VERSIONS, random_problem, tame_steps
 from npga import functions as fn
 from npga.solver import Npga, local_agents, run_agents
 
@@ -57,15 +56,7 @@ def test_equals_the_y_form_after_500_iterations(name, theta):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    name=st.sampled_from(VERSIONS),
-    smooth=st.sampled_from(sorted(SMOOTH)),
-    proximable=st.sampled_from(sorted(PROXIMABLE)),
-    coupling=st.sampled_from(sorted(COUPLING)),
-    matrices=st.sampled_from(MATRICES),
-    theta=st.sampled_from([0.0, 0.5, 1.0]),
-)
+@given(**DRAWN)
 def test_equals_the_y_form_on_random_problems(seed, name, smooth, proximable, coupling, matrices, theta):
     problem = random_problem(seed, 6, 4, smooth, proximable, coupling, matrices)
     network = network_for(name, 6, seed % 1000)
