@@ -28,7 +28,7 @@ from scipy import linalg, sparse
 
 from npga.errors import FunctionError, ProblemError
 from npga.extras import show_progress
-from npga.problem import Problem, residual
+from npga.problem import Agent, Problem, dense_block, residual
 from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._pga import coupling_norm
 from npga.solver._result import Status
@@ -196,8 +196,6 @@ def _double(problem: Problem) -> Problem:
     """The problem in double precision."""
     if problem.dtype == np.float64:
         return problem
-    from npga.problem import Agent
-
     agents = [Agent(a.A.astype(np.float64), a.f, a.g, a.name) for a in problem.agents]
     return Problem(agents, problem.h)
 
@@ -212,7 +210,7 @@ class _Central:
             raise ProblemError("no agent has a variable; expected at least one A with a column")
         self.A: Any = None
         if problem.d <= _NEWTON_LIMIT and problem.d * problem.p <= _DENSE_LIMIT:
-            self.A = np.hstack([_dense(block) for block in blocks])
+            self.A = np.hstack([dense_block(block) for block in blocks])
         elif all(sparse.issparse(block) for block in blocks):
             self.A = sparse.hstack(blocks, format="csr")
         self.norm = self._norm()
@@ -344,9 +342,3 @@ def _solve(J: Array, F: Array) -> Array:
 
 def _square(matrix: Array, size: int) -> Array:
     return np.diag(matrix) if matrix.ndim == 1 else matrix.reshape(size, size)
-
-
-def _dense(block: Any) -> Array:
-    if sparse.issparse(block):
-        return np.asarray(block.toarray())
-    return block if isinstance(block, np.ndarray) else np.asarray(block @ np.eye(block.shape[1]))

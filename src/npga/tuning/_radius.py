@@ -74,27 +74,17 @@ class Linearisation:
     """
 
     def __init__(self, problem: Problem, x: Array, lam: Array) -> None:
+        for i, agent in enumerate(problem.agents):
+            _need(agent.f.has_hess, f"f of agent {i}", "hess=")
+            _need(agent.g.has_prox_jac, f"g of agent {i}", "prox_jac=")
+        _need(problem.h.has_prox_jac, "h", "prox_jac")
         self.problem = problem
         self.x, self.lam = np.asarray(x, np.float64), np.asarray(lam, np.float64)
         self._blocks = problem.split(self.x)
-        self._forces = problem.split(
-            problem.f.grad(self.x) + problem.A.adjoint(np.broadcast_to(self.lam, (problem.n, problem.p)))
-        )
-        self._hessians = [self._need(a.f.has_hess, "f", i).f.hess(b) for i, (a, b) in enumerate(self._owners())]
+        pull = problem.A.adjoint(np.broadcast_to(self.lam, (problem.n, problem.p)))
+        self._forces = problem.split(problem.f.grad(self.x) + pull)
+        self._hessians = [agent.f.hess(own) for agent, own in zip(problem.agents, self._blocks, strict=True)]
         self._total = problem.A.apply(self.x).sum(axis=0)
-        if not problem.h.has_prox_jac:
-            raise InputError(_MISSING.format("h", "prox_jac"))
-
-    def _owners(self) -> list[tuple[Agent, Array]]:
-        return list(zip(self.problem.agents, self._blocks, strict=True))
-
-    def _need(self, ok: bool, role: str, i: int) -> Agent:
-        agent = self.problem.agents[i]
-        if not (ok and agent.g.has_prox_jac):
-            raise InputError(
-                _MISSING.format(f"{role if not ok else 'g'} of agent {i}", "hess=" if not ok else "prox_jac=")
-            )
-        return agent
 
     @property
     def exact(self) -> bool:
@@ -134,10 +124,12 @@ class Linearisation:
         return A, _quadratic(H), np.clip(weights, 0.0, _LARGE)
 
 
-_MISSING = (
-    "the spectral rate needs second derivatives, which {0} does not have; use method='search', or give its fn.Custom "
-    "{1}..."
-)
+def _need(available: bool, owner: str, derivative: str) -> None:
+    if not available:
+        raise InputError(
+            f"the spectral rate needs second derivatives, which {owner} does not have; use method='search', or give "
+            f"its fn.Custom {derivative}..."
+        )
 
 
 def _quadratic(H: Array) -> fn.Function:
