@@ -23,28 +23,9 @@ from npga.networks import Network
 from npga.problem import Problem
 from npga.solver import LocalAgent, State
 from npga.steps import Steps
+from npga.tuning import _adaptive_steps as decisions
 from npga.tuning._adaptive_run import AdaptiveState, core_fields, steeper_slopes
-from npga.tuning._adaptive_steps import (
-    ALARM,
-    FARTHEST,
-    GAMMA,
-    LEG_FIELDS,
-    RETREATS,
-    SMALLER,
-    THETA,
-    LegSample,
-    LegSums,
-    combination,
-    declared_curvature,
-    first_beta,
-    first_facts,
-    is_better,
-    leg_marks,
-    leg_sums,
-    move_products,
-    next_beta,
-    tied_alpha,
-)
+from npga.tuning._adaptive_steps import LEG_FIELDS, LegSample, LegSums
 
 Array = NDArray[Any]
 
@@ -75,13 +56,13 @@ class AdaptiveAgent:
     def __init__(self, own: Problem, network: Network, local: LocalAgent, weights: Mapping[int, float]) -> None:
         self.local, self._weights = local, sorted(weights.items())
         self._own, self._norms = own, own.A.norms
-        self._curvature = self._seen = declared_curvature(own)
-        self._facts = first_facts(own, network, self._curvature)._replace(n=network.n)
+        self._curvature = self._seen = decisions.declared_curvature(own)
+        self._facts = decisions.first_facts(own, network, self._curvature)._replace(n=network.n)
         self._place = np.zeros(6)
         self._history = np.zeros((0, 4))
         self._begun: tuple[Array, ...] = ()
         self._samples: tuple[Array, ...] = ()
-        self._marks = leg_marks(0)
+        self._marks = decisions.leg_marks(0)
 
     # -------------------------------------------------------------- start
 
@@ -95,7 +76,8 @@ class AdaptiveAgent:
 
     def choose_first(self, largest_norm: float, conductance: float) -> Array:
         """Beta to begin with."""
-        return np.array([first_beta(self._facts._replace(largest_norm=largest_norm, conductance=conductance))])
+        facts = self._facts._replace(largest_norm=largest_norm, conductance=conductance)
+        return np.array([decisions.first_beta(facts)])
 
     def begin(self, beta: float) -> None:
         """Begin the first leg where the agent is, with the beta that was chosen."""
@@ -106,12 +88,12 @@ class AdaptiveAgent:
     def _enter(self, x: Array, lam: Array, zeta: Array) -> None:
         """Begin a leg at the present place."""
         self._curvature, self._samples, self._begun = self._seen, (), (x, lam, zeta)
-        self._marks = leg_marks(int(self._place[0]))
+        self._marks = decisions.leg_marks(int(self._place[0]))
         self.local.restart(self._tied(), x, lam, zeta)
 
     def _tied(self) -> Steps:
-        alpha = tied_alpha(self._curvature, self._norms, self._place[2], self._place[3])
-        return Steps(float(alpha[0]), float(self._place[2]), GAMMA, THETA)
+        alpha = decisions.tied_alpha(self._curvature, self._norms, self._place[2], self._place[3])
+        return Steps(float(alpha[0]), float(self._place[2]), decisions.GAMMA, decisions.THETA)
 
     @property
     def steps(self) -> Steps:
@@ -160,7 +142,7 @@ class AdaptiveAgent:
         """Its part of the sums that decide when a leg is over."""
         with np.errstate(over="ignore", invalid="ignore"):
             taken, place = self.state.taken(), self._place
-            sums = leg_sums(self._begun[:2], taken, self._marks, self.steps.alpha, self._norms[0], place[2])
+            sums = decisions.leg_sums(self._begun[:2], taken, self._marks, self.steps.alpha, self._norms[0], place[2])
         steeper = float((self._seen > 2.0 * self._curvature).any())
         return _finite([sums.dual, sums.primal, steeper, *sums.gram[np.triu_indices(len(taken))]])
 
@@ -173,12 +155,12 @@ class AdaptiveAgent:
         gram = gram + np.triu(gram, 1).T
         powers = np.diag(gram)
         chosen = np.zeros(_HEAD + size)
-        if powers.max() >= _HUGE or powers.max() > ALARM * powers[0] > 0.0:
-            caution *= 1.0 if total[2] else SMALLER
-            chosen[:3] = _RETREAT if retreats < RETREATS else _GIVE_UP, beta, caution
+        if powers.max() >= _HUGE or powers.max() > decisions.ALARM * powers[0] > 0.0:
+            caution *= 1.0 if total[2] else decisions.SMALLER
+            chosen[:3] = _RETREAT if retreats < decisions.RETREATS else _GIVE_UP, beta, caution
             return chosen
-        weights = combination(gram)
-        after = next_beta(LegSums(float(total[0]), float(total[1]), gram), beta, int(number), first)
+        weights = decisions.combination(gram)
+        after = decisions.next_beta(LegSums(float(total[0]), float(total[1]), gram), beta, int(number), first)
         chosen[:_HEAD] = _GO_ON, after, caution, powers[-1], weights is not None
         chosen[_HEAD:] = 0.0 if weights is None else weights
         return chosen
@@ -186,7 +168,7 @@ class AdaptiveAgent:
     def is_sound(self, chosen: Array) -> bool:
         """Whether a choice can be what `choose_leg` returned: it came from elsewhere."""
         kind, beta, caution, last = chosen[:4].tolist()
-        near = self._place[5] / FARTHEST <= beta <= self._place[5] * FARTHEST
+        near = self._place[5] / decisions.FARTHEST <= beta <= self._place[5] * decisions.FARTHEST
         whole = not self.tries(chosen) or abs(chosen[_HEAD:].sum() - 1.0) < _NEAR_ONE
         return bool(kind in (_GO_ON, _RETREAT, _GIVE_UP) and near and caution >= self._place[3] and last >= 0 and whole)
 
@@ -229,11 +211,11 @@ class AdaptiveAgent:
     def try_part(self, before: State, inbox: Mapping[int, Array]) -> Array:
         """Its part of r^2 of the iteration that was tried."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return _finite(move_products([self._sample(before, inbox)], self.steps.alpha, self._place[2])[0])
+            return _finite(decisions.move_products([self._sample(before, inbox)], self.steps.alpha, self._place[2])[0])
 
     def choose_try(self, chosen: Array, total: Array) -> Array:
         """1 if the run goes on from what was tried, else 0."""
-        return np.array([float(is_better(float(total[0]), float(chosen[3])))])
+        return np.array([float(decisions.is_better(float(total[0]), float(chosen[3])))])
 
     def go_on(self, chosen: Array, core: State, taken: bool) -> None:
         """Begin the next leg at a state of this one, under the steps that were chosen."""
@@ -267,7 +249,7 @@ class AdaptiveAgent:
         """Go on from what was saved."""
         self._begun, self._samples, self._place = state.begun, state.samples, state.place
         self._curvature, self._seen, self._history = state.curvature, state.seen, state.history
-        self._marks = leg_marks(int(self._place[0]))
+        self._marks = decisions.leg_marks(int(self._place[0]))
         self.local.steps = self._tied()
         self.local.state = State(**core_fields(state))
 

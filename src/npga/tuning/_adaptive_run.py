@@ -26,25 +26,8 @@ from npga.networks import Network, Version, drive
 from npga.problem import Problem
 from npga.solver import Meter, Method, Npga, Result, State, method_for
 from npga.steps import Steps
-from npga.tuning._adaptive_steps import (
-    ALARM,
-    GAMMA,
-    LEG_FIELDS,
-    RETREATS,
-    SMALLER,
-    THETA,
-    LegSample,
-    combination,
-    declared_curvature,
-    first_beta,
-    first_facts,
-    is_better,
-    leg_marks,
-    leg_sums,
-    move_products,
-    next_beta,
-    tied_alpha,
-)
+from npga.tuning import _adaptive_steps as decisions
+from npga.tuning._adaptive_steps import LEG_FIELDS, LegSample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +117,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
         self.name = version.name
         self._asked = path
         self._norms = problem.A.norms
-        self._curvature = declared_curvature(problem)
-        self._first = first_beta(first_facts(problem, network, self._curvature))
+        self._curvature = decisions.declared_curvature(problem)
+        self._first = decisions.first_beta(decisions.first_facts(problem, network, self._curvature))
         self._current: tuple[Steps, Npga] | None = None
         inner = self._npga(self._curvature, self._first, 1.0)
         self.path, self.path_reason, self.rounds = inner.path, inner.path_reason, inner.rounds
@@ -147,8 +130,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
 
     def _npga(self, curvature: Array, beta: float, caution: float) -> Npga:
         """NPGA with the steps of a leg; that of the last one is kept."""
-        alpha = tied_alpha(curvature, self._norms, beta, caution)
-        steps = Steps(tuple(alpha.tolist()), beta, GAMMA, THETA)
+        alpha = decisions.tied_alpha(curvature, self._norms, beta, caution)
+        steps = Steps(tuple(alpha.tolist()), beta, decisions.GAMMA, decisions.THETA)
         if self._current is None or self._current[0] != steps:
             self._current = steps, method_for(self.problem, self.network, self.version, steps, self._asked)
         return self._current[1]
@@ -222,14 +205,14 @@ class AdaptiveNpga(Method[AdaptiveState]):
         target = state.iteration + iterations
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while state.iteration < target:
-                marks = leg_marks(int(state.place[0]))
+                marks = decisions.leg_marks(int(state.place[0]))
                 if len(state.samples) == LEG_FIELDS * len(marks):
                     state = self._decide(state, marks)
                     continue
                 before = state.iteration
                 state = self._stride(state, marks, target)
                 if self._grows(state):
-                    if state.place[4] >= RETREATS:
+                    if state.place[4] >= decisions.RETREATS:
                         return state
                     state = self._retreat(state)
                 elif state.iteration == before:
@@ -254,8 +237,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
             return True
         if not state.samples:
             return False
-        first = move_products(state.taken()[:1], self._alpha(state), state.place[2])[0, 0]
-        return bool(change > ALARM * state.place[2] * first)
+        first = decisions.move_products(state.taken()[:1], self._alpha(state), state.place[2])[0, 0]
+        return bool(change > decisions.ALARM * state.place[2] * first)
 
     def _alpha(self, state: AdaptiveState) -> Array:
         return np.repeat(self.at(state).steps.per_agent(self.problem.n), self.problem.sizes)
@@ -264,7 +247,7 @@ class AdaptiveNpga(Method[AdaptiveState]):
         """Back to where the leg began, with smaller steps."""
         number, _, beta, caution, retreats, first = state.place.tolist()
         if not (state.seen > 2.0 * state.curvature).any():
-            caution *= SMALLER
+            caution *= decisions.SMALLER
         x, lam, zeta = state.begun
         core = self._npga(state.seen, beta, caution).start(x, lam, zeta)
         place = np.array([number, state.iteration, beta, caution, retreats + 1, first])
@@ -275,9 +258,9 @@ class AdaptiveNpga(Method[AdaptiveState]):
         number, _, beta, caution, retreats, first = state.place.tolist()
         method, samples, alpha = self.at(state), state.taken(), self._alpha(state)
         norms = np.repeat(self._norms, self.problem.sizes)
-        sums = leg_sums(state.begun[:2], samples, marks, alpha, norms, beta)
-        core, taken = self._extrapolate(method, state, samples, combination(sums.gram), alpha)
-        zeta, after = method.memory(core), next_beta(sums, beta, int(number), first)
+        sums = decisions.leg_sums(state.begun[:2], samples, marks, alpha, norms, beta)
+        core, taken = self._extrapolate(method, state, samples, decisions.combination(sums.gram), alpha)
+        zeta, after = method.memory(core), decisions.next_beta(sums, beta, int(number), first)
         if after != beta or (state.seen != state.curvature).any():
             core = _count(self._npga(state.seen, after, caution).start(core.x, core.lam, zeta), core)
         place = np.array([number + 1, core.iteration, after, caution, retreats, first])
@@ -297,8 +280,8 @@ class AdaptiveNpga(Method[AdaptiveState]):
         before = method.start(x, lam, z / method.steps.beta)
         tried = method.advance(before, 1)
         pair = _sample(method, before, tried), samples[-1]
-        after, last = (move_products([one], alpha, method.steps.beta)[0, 0] for one in pair)
-        better = is_better(after, last)
+        after, last = (decisions.move_products([one], alpha, method.steps.beta)[0, 0] for one in pair)
+        better = decisions.is_better(after, last)
         counted = replace(core, iteration=core.iteration + 1, rounds=core.rounds + self.rounds)
         return (_count(tried, counted) if better else counted), better
 
