@@ -12,7 +12,20 @@ from npga.functions._kernel_form import KernelForm, Kind
 from npga.functions._parameters import Array, Parameter, Step, parameter, positive
 
 
-class Zero(Elementwise):
+class _Flat(Elementwise):
+    """A function without curvature."""
+
+    L = 0.0
+    is_quadratic = True
+
+    def _hess(self, x: Array) -> Array:
+        return np.zeros_like(x)
+
+    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
+        return np.ones_like(x)
+
+
+class Zero(_Flat):
     """The zero function, f(x) = 0.
 
     The conjugate is the indicator of the origin.
@@ -20,9 +33,7 @@ class Zero(Elementwise):
 
     _shifted = ()
 
-    L = 0.0
     is_zero = True
-    is_quadratic = True
 
     def _terms(self, x: Array) -> Array:
         return np.zeros_like(x)
@@ -36,17 +47,11 @@ class Zero(Elementwise):
     def _conj_prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.zeros_like(x)
 
-    def _hess(self, x: Array) -> Array:
-        return np.zeros_like(x)
-
-    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
-        return np.ones_like(x)
-
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         return (KernelForm(Kind.ZERO, size),)
 
 
-class Linear(Elementwise):
+class Linear(_Flat):
     """Linear function, f(x) = c.x.
 
     The conjugate is the indicator of the point c.
@@ -64,9 +69,6 @@ class Linear(Elementwise):
     def __init__(self, c: npt.ArrayLike) -> None:
         self._store(c=parameter("Linear", "c", c))
 
-    L = 0.0
-    is_quadratic = True
-
     @property
     def is_zero(self) -> bool:
         """Whether all costs are zero."""
@@ -83,12 +85,6 @@ class Linear(Elementwise):
 
     def _conj_prox(self, x: Array, t: Step) -> Array:  # noqa: ARG002
         return np.zeros_like(x) + self.c
-
-    def _hess(self, x: Array) -> Array:
-        return np.zeros_like(x)
-
-    def _prox_jac(self, x: Array, t: Step) -> Array:  # noqa: ARG002
-        return np.ones_like(x)
 
     def kernel(self, size: int) -> tuple[KernelForm, ...]:
         return (KernelForm(Kind.LINEAR, size, a=self.c),)
