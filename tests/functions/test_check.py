@@ -146,6 +146,47 @@ def test_functions_that_write_into_their_argument_are_found():
     assert "arguments" in failed(Rude(), dim=2)
 
 
+class Tent(fn.Elementwise):
+    """max(-x, 2 x)."""
+
+    def __init__(self):
+        self._store()
+
+    def _terms(self, x):
+        return np.maximum(-x, 2.0 * x)
+
+    def _prox(self, x, t):
+        return x - np.clip(x, -t, 2.0 * t)
+
+
+def told_as(*forms):
+    """A tent that names these forms to kernels."""
+    return type("Told", (Tent,), {"kernel": lambda self, size: forms})()
+
+
+def test_a_kernel_is_compared_with_the_class():
+    report = fn.check(told_as(fn.KernelForm(fn.Kind.KINKED, 3, a=-1.0, b=2.0)), dim=3)
+    assert report.ok, str(report)
+    assert next(finding for finding in report.findings if finding.name == "kernel").error == 0.0
+
+
+@pytest.mark.parametrize(
+    ("forms", "word"),
+    [
+        pytest.param([(fn.Kind.KINKED, 3, -1.0, 2.001)], "another function than value", id="slope"),
+        pytest.param([(fn.Kind.ELASTIC, 3, 1.0, 0.0)], "another function than value", id="kind"),
+        pytest.param([(fn.Kind.KINKED, 2, -1.0, 2.0), (fn.Kind.ZERO, 1)], "another function than value", id="part"),
+        pytest.param([(fn.Kind.KINKED, 3, 2.0, -1.0)], "expected a <= b", id="order"),
+        pytest.param([(fn.Kind.KINKED, 2, -1.0, 2.0)], r"of \[2\] coordinates; expected 3", id="size"),
+    ],
+)
+def test_a_kernel_that_is_another_function_is_found(forms, word):
+    report = fn.check(told_as(*(fn.KernelForm(*form) for form in forms)), dim=3)
+    assert [finding.name for finding in report.findings if not finding.ok] == ["kernel"], str(report)
+    with pytest.raises(FunctionError, match=word):
+        report.raise_if_failed()
+
+
 def test_the_report_is_a_readable_table():
     text = str(fn.check(fn.Custom(**(RIGHT | {"L": 7.0}))))
     assert "1 check failed" in text

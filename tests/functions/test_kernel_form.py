@@ -11,50 +11,11 @@ from npga.errors import FunctionError
 from npga.functions import KernelForm, Kind
 
 
-def _huber(r, a, b):
-    return a * np.where(np.abs(r) <= b, r**2 / 2, b * np.abs(r) - b**2 / 2)
-
-
-def _interval(x, form):
-    slack = 1e-9
-    inside = (x >= form.a - slack * (1 + np.abs(form.a))) & (x <= form.b + slack * (1 + np.abs(form.b)))
-    return np.where(inside, 0.0, np.inf)
-
-
-# The formulas of the module's docstring, one line each.
-FORMULAS = {
-    Kind.ZERO: lambda r, f: 0.0 * r,
-    Kind.LINEAR: lambda r, f: f.a * r,
-    Kind.SQUARE: lambda r, f: f.a / 2 * r**2 + f.b,
-    Kind.ELASTIC: lambda r, f: f.a * np.abs(r) + f.b / 2 * r**2,
-    Kind.HUBER: lambda r, f: _huber(r, f.a, f.b),
-    Kind.KINKED: lambda r, f: np.maximum(f.a * r, f.b * r),
-    Kind.INTERVAL: _interval,
-    Kind.LOGISTIC: lambda r, f: f.b * np.logaddexp(0.0, -f.a * r),
-    Kind.NEG_LOG: lambda r, f: np.where(r > 0.0, -f.a * np.log(np.abs(r) + (r == 0.0)), np.inf),
-    Kind.ENTROPY: lambda r, f: np.where(r >= 0.0, f.a * r * np.log(np.abs(r) + (r == 0.0)), np.inf),
-    Kind.NORM: lambda r, f: f.a * np.linalg.norm(r),
-    Kind.GROUPS: lambda r, f: sum(f.a[G[0]] * np.linalg.norm(r[G]) for G in f.groups),
-    Kind.BALL: lambda r, f: 0.0 if np.linalg.norm(r) <= f.a + 1e-8 else np.inf,
-    Kind.SIMPLEX: lambda r, f: 0.0 if (r >= -1e-9).all() and abs(r.sum() - f.a) <= 1e-8 else np.inf,
-    Kind.QUADRATIC: lambda r, f: f.a * (r @ (f.matrix @ r) / 2 + np.sum(f.vector * r)),
-    Kind.LEAST_SQUARES: lambda r, f: f.a / 2 * np.sum((f.matrix @ r - f.vector) ** 2),
-    Kind.BENT: lambda x, f: evaluate((f.inner,), x) + np.sum(f.tilt * x + f.ridge / 2 * x**2 + f.b) + _outside(x, f),
-}
-
-
-def _outside(x, f):
-    inside = (x >= f.lo - 1e-9 * (1 + np.abs(f.lo))) & (x <= f.hi + 1e-9 * (1 + np.abs(f.hi)))
-    return 0.0 if np.all(inside) else np.inf
-
-
 def evaluate(forms: tuple[KernelForm, ...], x: np.ndarray) -> float:
     total, start = 0.0, 0
     for form in forms:
-        own = x[start : start + form.size]
+        total += form.value(x[start : start + form.size])
         start += form.size
-        argument = own if form.kind is Kind.INTERVAL else own - form.c
-        total += np.sum(FORMULAS[form.kind](argument, form))
     assert start == len(x)
     return total
 
@@ -102,3 +63,21 @@ def test_unknown_kinds_and_wrong_lengths_are_refused():
         KernelForm(99, D)
     with pytest.raises(FunctionError, match=r"a of the kernel form SQUARE has shape \(4,\); expected a number or 3"):
         KernelForm(Kind.SQUARE, 3, a=C)
+
+
+@pytest.mark.parametrize(
+    ("form", "needs"),
+    [
+        (KernelForm(Kind.KINKED, 2, a=2.0, b=-1.0), "a <= b"),  # max(2 x, -x), but a prox with its bounds exchanged
+        (KernelForm(Kind.LOGISTIC, 2, a=0.5, b=1.0), "a = -1 or"),
+        (KernelForm(Kind.SQUARE, 2, a=-1.0), "a >= 0"),
+        (KernelForm(Kind.NEG_LOG, 2, a=0.0), "a > 0"),
+        (KernelForm(Kind.GROUPS, 3, a=1.0, groups=(np.array([0, 1]),)), "every coordinate in one group"),
+        (KernelForm(Kind.GROUPS, 2, a=np.array([1.0, 2.0]), groups=(np.arange(2),)), "one a >= 0 for each group"),
+        (KernelForm(Kind.QUADRATIC, 2, a=1.0, matrix=np.array([[1.0, 1.0], [0.0, 1.0]])), "symmetric"),
+        (KernelForm(Kind.BENT, 2, inner=KernelForm(Kind.NORM, 2, a=1.0), lo=0.0), "sums over coordinates only"),
+    ],
+)
+def test_numbers_for_which_a_kernel_would_have_another_prox_have_no_value(form, needs):
+    with pytest.raises(FunctionError, match=needs):
+        form.value(np.ones(form.size))

@@ -21,8 +21,8 @@ def check(f: Function, dim: int | None = None, seed: int = 0, samples: int = 24)
 
     The gradient is compared with finite differences in every coordinate, the prox with the inequality that
     defines it, the prox of the conjugate with Moreau's identity, stacked calls with single ones, Hessian
-    and Jacobians with finite differences, and each fact with what it promises. Passing is evidence on
-    random points, not proof.
+    and Jacobians with finite differences, the formula that compiled runs take (`Function.kernel`) with the
+    value, and each fact with what it promises. Passing is evidence on random points, not proof.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from npga.errors import FunctionError
 from npga.functions._base import Function
 from npga.functions._parameters import Array
 
@@ -198,6 +199,21 @@ def prox_jacobian(sample: Sample) -> float | None:
     )
 
 
+def kernel(sample: Sample) -> float | None:
+    """The formulas that a compiled kernel is told, against the value: gradient and prox follow from it."""
+    f, dim = sample.f, sample.points.shape[1]
+    forms = f.kernel(dim)
+    if forms is None:
+        return None
+    if sum(form.size for form in forms) != dim:
+        raise FunctionError(f"kernel({dim}) has forms of {[form.size for form in forms]} coordinates; expected {dim}")
+    ends = np.cumsum([form.size for form in forms])[:-1]
+
+    met = np.concatenate([sample.points, sample.domain])
+    told = [sum(form.value(part) for form, part in zip(forms, np.split(x, ends), strict=True)) for x in met]
+    return worst(gap(np.asarray(told_here), np.asarray(f.value(x))) for told_here, x in zip(told, met, strict=True))
+
+
 def _derivative(call: Callable[[Array], Array], derivative: Callable[[Array], Array], points: Array) -> float:
     def error(x: Array) -> float:
         differences, given = jacobian(call, x), derivative(x)
@@ -249,4 +265,5 @@ IDENTITIES = (
     ("arguments", 0.0, "a call changed its argument", arguments),
     ("Hessian", 1e-5, "hess disagrees with finite differences of grad", hessian),
     ("prox Jacobian", 1e-5, "prox_jac disagrees with finite differences of prox or conj_prox", prox_jacobian),
+    ("kernel", 1e-9, "the formula that kernel() names is another function than value, so compiled runs differ", kernel),
 )
