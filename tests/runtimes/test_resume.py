@@ -80,12 +80,53 @@ def test_a_checkpoint_of_another_job_is_refused(tmp_path):
 
 
 def test_an_unfinished_run_is_not_overwritten_by_accident(tmp_path):
-    path, *_ = make_job(tmp_path, 3, max_iters=100, checkpoint_rounds=30)
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=100, checkpoint_rounds=30)
     job = read_job(path)
     for i in range(3):
-        SavedStates(tmp_path / "out" / "checkpoints", i, job.digest).save(state(30))
-    with pytest.raises(npga.runtimes.LaunchError, match="unfinished run"):
+        # killed parties: they have no iteration in common, and each alone is unfinished
+        SavedStates(tmp_path / "out" / "checkpoints", i, job.digest).save(state(30 + 30 * i))
+    (tmp_path / "out" / "party0.jsonl").write_text('{"of": "that run"}\n')
+    (tmp_path / "out" / "party0.json").write_text("{}")
+    with pytest.raises(InputError, match=r"unfinished run .* pass --resume to go on from them, or choose another"):
         launch(path, "inprocess", tmp_path / "out")
+    said = finish([start_party(path, 0, tmp_path / "out")])
+    assert said[0][0] == ExitCode.BAD_INPUT
+    assert "unfinished run" in said[0][1]
+    assert (tmp_path / "out" / "party0.jsonl").read_text().startswith('{"of": "that run"}\n')
+    assert len(list((tmp_path / "out" / "checkpoints").iterdir())) == 3
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "mpi", "grpc"])
+def test_a_launch_begins_its_lines_anew_and_a_resumed_one_goes_on_with_them(tmp_path, engine):
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=60, checkpoint_rounds=30)
+    out = tmp_path / "out"
+
+    def mark(*parties):
+        for k in parties:
+            with (out / f"party{k}.jsonl").open("a") as file:
+                file.write(json.dumps({"time": 0.0, "marked": True}) + "\n")
+
+    def marked():
+        return [k for k, lines in read_metrics(out).items() if any("marked" in line for line in lines)]
+
+    launch(path, "grpc", out)
+    mark(0, 1, 2)
+    assert marked() == [0, 1, 2]
+    launch(path, engine, out)
+    assert marked() == []
+    assert list(read_metrics(out)) == ([0] if engine == "inprocess" else [0, 1, 2])
+    mark(0)
+    launch(path, engine, out, resume=True)
+    assert marked() == [0]
+    assert "marked" not in read_metrics(out)[0][-1]
+
+
+def test_a_party_by_itself_begins_its_lines_anew(tmp_path):
+    path, *_ = make_job(tmp_path, 3, keys=True, max_iters=60, checkpoint_rounds=30)
+    finish([start_party(path, k, tmp_path / f"out{k}") for k in range(3)])
+    (tmp_path / "out1" / "party1.jsonl").write_text("of the earlier run\n")
+    finish([start_party(path, k, tmp_path / f"out{k}") for k in range(3)])
+    assert read_metrics(tmp_path / "out1")[1][-1]["iteration"] == 60
 
 
 def test_a_party_that_forgets_to_resume_stops_everyone(tmp_path):

@@ -24,6 +24,7 @@ from npga.runtimes._data_files import PRIVATE
 from npga.runtimes._faults import ExitCode
 from npga.runtimes._job import Job, Layout, read_job
 from npga.runtimes._party import LEVELS
+from npga.runtimes._saved_state import states_of
 from npga.runtimes._streams import keygen
 
 try:
@@ -81,7 +82,8 @@ def launch(
     engine
         "inprocess", "mpi" or "grpc".
     out
-        Directory for each agent's result, metrics, logs, checkpoints and the summary.
+        Directory for each agent's result, metrics, logs, checkpoints and the summary. What a finished run left there
+        is removed.
     resume
         Go on from the newest checkpoint that all agents have.
     ranks
@@ -109,6 +111,8 @@ def launch(
     ------
     LaunchError
         If a process fails; says which and why.
+    InputError
+        If the directory holds a run that has not ended, or belongs to another job, and `resume` is false.
     """
     log = "info" if progress and log == "warning" else log
     for kind, word, known in (("engine", engine, ENGINES), ("log", log, LEVELS)):
@@ -116,14 +120,13 @@ def launch(
             raise InputError(f"{kind} {word!r} arrived; {nearest(word, known)}")
     loaded, out = read_job(job, trust_code), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    for stale in (*out.glob("party*.json"), out / _ENDED, out / "summary.json", out / "solution.npz"):
-        stale.unlink(missing_ok=True)
     lock = _lock(out)
     common = [str(loaded.path), "--out", str(out.resolve()), "--launched-by", lock.name]
     common += ["--log", log] + ["--resume"] * resume + ["--trust-code"] * trust_code + ["--from-zero"] * from_zero
     begun = time.perf_counter()
     processes: list[Process] = []
     try:
+        _clear(loaded, out, resume)
         _start(processes, loaded, engine, common, out, ranks, mpiexec, log in ("info", "debug"))
         if watch is not None:
             watch(processes)
@@ -148,6 +151,21 @@ def _lock(out: Path) -> IO[bytes]:
         file.close()
         raise InputError(f"another launch is running in {out}; wait for it, or choose another directory") from None
     return file
+
+
+def _clear(job: Job, out: Path, resume: bool) -> None:
+    """Remove what an earlier run left; one that has not ended is refused, unless this one goes on from it.
+
+    Each party does the same for itself. Here it is done for all before any is started, and for parties that an earlier
+    run had and this one, with another engine, has not: their lines would be drawn with the new ones.
+    """
+    stale = [*out.glob("party*.json"), out / _ENDED, out / "summary.json", out / "solution.npz"]
+    if not resume:
+        for i in range(job.n):
+            states_of(job, [i], out).refuse_unfinished()
+        stale += [*out.glob("party*.jsonl"), *out.glob("logs/*.txt")]
+    for path in stale:
+        path.unlink(missing_ok=True)
 
 
 def _start(

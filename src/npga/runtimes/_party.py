@@ -20,7 +20,7 @@ from npga.runtimes._data_files import OwnPart, read_own_part
 from npga.runtimes._faults import NOTICE, Diverged, StartedAgain, Stopped
 from npga.runtimes._found_steps import Council, FoundSteps, adaptive_agent, certified_steps
 from npga.runtimes._job import Job, Layout
-from npga.runtimes._saved_state import PartyStates
+from npga.runtimes._saved_state import states_of
 from npga.runtimes._timeline import Logbook
 from npga.runtimes._wire import Hello, MessageKind, in_range
 from npga.solver import LocalAgent, State
@@ -180,10 +180,7 @@ class Party:
         if job.steps is None and not job.certified:
             adaptive = {i: adaptive_agent(job, i, part.agent, self.agents[i]) for i, part in parts.items()}
             self._found = FoundSteps(adaptive, self._council)
-        reach = -(-job.network.diameter // job.version.rounds)
-        where, kind = self._out and self._out / "checkpoints", State if self._found is None else AdaptiveState
-        own = self.layout.parties[self.me]
-        self._states = PartyStates(where, own, job.digest, job.checkpoint_iterations, reach, kind)
+        self._states = states_of(job, self.layout.parties[self.me], self._out)
 
     def run(self, deliver: Callable[[Outcome], None] | None = None) -> Outcome:
         """Open the link, agree on the start, iterate to the end; on an error tell the neighbours and raise it.
@@ -193,6 +190,8 @@ class Party:
         try:
             NOTICE.heed()
             self._states.prepare(bool(self._resume))
+            if not self._resume:
+                self.logbook.begin_anew()
             LOG.debug("looking for %d neighbours", len(self.layout.borders(self.me)))
             hello = hello_of(self.job, self.layout, self.me)
             self.link.open(hello)

@@ -27,7 +27,9 @@ from npga.errors import InputError
 from npga.files import replacing
 from npga.runtimes._data_files import PRIVATE
 from npga.runtimes._faults import ResumeError
+from npga.runtimes._job import Job
 from npga.solver import State
+from npga.tuning import AdaptiveState
 
 Array = NDArray[Any]
 _KEPT = 2
@@ -169,14 +171,18 @@ class PartyStates:
         """Before anything is sent: a start from zero does not write over a run that has not ended."""
         if resume:
             return
+        self.refuse_unfinished()
+        for saved in self._saved.values():
+            saved.remove(saved.iterations())
+
+    def refuse_unfinished(self) -> None:
+        """Raise if there are states of a run that has not ended."""
         found = self._usable()
         if found and found[-1] and any(saved.load(found[-1])[1] is None for saved in self._saved.values()):
             raise InputError(
-                f"the directory holds checkpoints of an unfinished run (iterations {found}); pass --resume to go on "
-                "from them, or choose another directory"
+                f"{self._directory} holds checkpoints of an unfinished run (iterations {found}); pass --resume to go "
+                "on from them, or choose another directory"
             )
-        for saved in self._saved.values():
-            saved.remove(saved.iterations())
 
     @property
     def are_saved(self) -> bool:
@@ -252,6 +258,14 @@ class PartyStates:
         """Save the state that a run finished with, to be continued from."""
         if next(iter(states.values())).iteration:
             self._save(states, kkt)
+
+
+def states_of(job: Job, agents: Sequence[int], out: Path | None) -> PartyStates:
+    """The states of these agents, in the directory of their party."""
+    reach = -(-job.network.diameter // job.version.rounds)
+    kind = AdaptiveState if job.steps is None and not job.certified else State
+    where = None if out is None else out / "checkpoints"
+    return PartyStates(where, agents, job.digest, job.checkpoint_iterations, reach, kind)
 
 
 class DamagedStateError(InputError):

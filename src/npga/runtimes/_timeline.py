@@ -79,6 +79,11 @@ class Logbook:
         self.steps_rounds = 0
         self.control_rounds = self.control_messages = self.control_floats_sent = 0
 
+    def begin_anew(self) -> None:
+        """Forget the lines of an earlier run, which this one does not go on from."""
+        if self._file is not None:
+            self._file.truncate(0)
+
     @property
     def seconds(self) -> float:
         """Time since the start."""
