@@ -134,6 +134,21 @@ def test_the_command_reports_runs_checkpoints_launches_and_refuses_the_rest(smal
         assert words in said.output
 
 
+@pytest.mark.parametrize("inside", ["solution.npz", "agent1.npz", "party0.json", "party0.jsonl", "checkpoints/a.npz"])
+def test_a_file_of_a_launch_is_answered_with_its_folder(tmp_path, inside):
+    out = tmp_path / "out"
+    (out / inside).parent.mkdir(parents=True)
+    (out / "party0.jsonl").write_text('{"time": 2.5, "seconds": 1.0, "waiting": 0.4, "computing": 0.6}\n')
+    if inside.endswith("npz"):
+        np.savez(out / inside, x=np.ones(2), lam=np.ones((2, 1)))
+    elif inside.endswith("json"):
+        (out / inside).write_text('{"party": 0}')
+    said = CliRunner().invoke(application(), ["report", str(out / inside)])
+    assert said.exit_code == 2
+    assert f"it belongs to the launch in {out}, of which `npga report {out}` makes a report" in said.output
+    assert said.output.count("\n") == 1
+
+
 def test_a_launch_that_was_killed_is_drawn(tmp_path):
     (tmp_path / "party0.jsonl").write_text(
         '{"time": 2.5, "seconds": 1.0, "waiting": 0.4, "computing": 0.6, "iteration": 3, "error": "lost agent 1"}\n'

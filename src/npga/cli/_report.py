@@ -41,6 +41,18 @@ def _page(what: Path) -> tuple[str, str, list[Section]]:
         return _folder(what)
     if not what.exists():
         raise InputError(f"{what} does not exist; expected a file of `npga solve --out`, a checkpoint or a folder")
+    try:
+        return _file(what)
+    except InputError as error:
+        for folder in (what.parent, what.parent.parent):  # checkpoints and logs of a launch have folders of their own
+            kind = _kind(folder)
+            if kind:
+                hint = f"it belongs to {kind} in {folder}, of which `npga report {folder}` makes a report"
+                raise InputError(f"{error}; {hint}") from None
+        raise
+
+
+def _file(what: Path) -> tuple[str, str, list[Section]]:
     if what.suffix == ".jsonl":
         return _comparison(what)
     from npga.runtimes import read_arrays
@@ -53,22 +65,35 @@ def _page(what: Path) -> tuple[str, str, list[Section]]:
     raise InputError(f"{what} holds {', '.join(sorted(arrays))}, which is no run; `npga solve --out` writes one")
 
 
-def _folder(folder: Path) -> tuple[str, str, list[Section]]:
+def _kind(folder: Path) -> str | None:
+    """What a folder is the folder of, if its files as a whole make a report."""
     if list(folder.glob("party*.jsonl")):
+        return "the launch"
+    if (folder / "comparison.jsonl").exists():
+        return "the comparison"
+    return "the experiments" if (folder / "summary.csv").exists() or list(folder.glob("*/summary.csv")) else None
+
+
+def _folder(folder: Path) -> tuple[str, str, list[Section]]:
+    kind, name = _kind(folder), folder.resolve().name
+    if kind == "the launch":
         from npga.runtimes import launch_sections
 
-        return f"Launch in {folder.name}", "Agents apart, each party by itself.", launch_sections(folder)
-    if (folder / "comparison.jsonl").exists():
+        return f"Launch in {name}", "Agents apart, each party by itself.", launch_sections(folder)
+    if kind == "the comparison":
         return _comparison(folder / "comparison.jsonl")
     from npga.experiments import folder_sections
 
-    return f"Experiments in {folder.name}", "The paper's experiments, run again.", folder_sections(folder)
+    return f"Experiments in {name}", "The paper's experiments, run again.", folder_sections(folder)
 
 
 def _comparison(store: Path) -> tuple[str, str, list[Section]]:
     from npga.tuning import read_comparison
 
-    found = read_comparison(store)
+    try:
+        found = read_comparison(store)
+    except (KeyError, TypeError, ValueError, OSError):  # lines of somebody else
+        raise InputError(f"{store} holds no comparison; expected what `npga compare --out` wrote") from None
     return f"{len(found.labels)} methods compared", ", ".join(found.labels), found.sections()
 
 
