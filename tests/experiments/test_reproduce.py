@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 
 import numpy as np
 import pytest
 
+from helpers.rehearsal import alive, start, wait_for
 from npga.errors import InputError
 from npga.experiments import ElasticNetExperiment, Protocol, Ridge, draw, reproduce
 from npga.experiments import _reproduce as module
@@ -102,6 +104,37 @@ def test_an_interrupted_run_goes_on(folder, tmp_path, monkeypatch):
     assert all(now[name] == time for name, time in kept.items())
     for name in TABLES:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
+
+
+LONG_RUN = """
+import multiprocessing, sys
+from npga.experiments import Protocol, Ridge, _reproduce
+
+def tell(*_):
+    print(*(worker.pid for worker in multiprocessing.active_children()), flush=True)
+
+if __name__ == "__main__":
+    _reproduce._HEARTBEAT = 0.05
+    long = Protocol(versions=("nids", "dcpa"), starts=1000)
+    _reproduce.reproduce([Ridge()], sys.argv[1], protocol=long, jobs=2, figures=False, progress=tell)
+"""
+
+
+def test_workers_end_with_whoever_started_them_even_killed(tmp_path):
+    (tmp_path / "long_run.py").write_text(LONG_RUN)
+    run = start(tmp_path / "long_run.py", tmp_path / "out")
+    try:
+        workers = next(pids for line in run.stdout if len(pids := [int(word) for word in line.split()]) == 2)
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()  # not read to its end, which would come with that of the workers
+        run.stderr.close()
+    try:
+        wait_for(lambda: not any(map(alive, workers)))
+    finally:
+        for pid in filter(alive, workers):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_figures_and_summaries_are_drawn_from_tables_alone(folder, monkeypatch):

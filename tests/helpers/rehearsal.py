@@ -103,3 +103,21 @@ def finish(processes, seconds=LONG):
         said.append((process.returncode, error))
     assert not late, f"processes {late} had not ended after {seconds} s: {said}"
     return said
+
+
+def wait_for(condition):
+    """Until it holds; fails if it never does."""
+    deadline = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and that nobody waited for does not."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"

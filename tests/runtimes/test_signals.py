@@ -6,21 +6,13 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.rehearsal import LONG, finish, make_job, solution, start, start_party
+from helpers.rehearsal import LONG, alive, finish, make_job, solution, start, start_party, wait_for
 from npga.runtimes import ExitCode, LaunchError, launch
 from npga.runtimes._launch import _lock
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def running(out, k):
@@ -183,16 +175,6 @@ with inprocess._heeding_signals():
     said, _ = deaf.communicate(timeout=LONG)
     assert "dropped" in said
     assert deaf.returncode == -signal.SIGKILL
-
-
-def alive(pid):
-    """Whether a process runs; one that has ended and that nobody waited for does not."""
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"
 
 
 def test_a_full_disk_is_one_sentence_at_home_and_a_farewell_elsewhere(tmp_path):

@@ -10,6 +10,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -125,7 +126,7 @@ def _run(
         return
     workers = min(jobs or os.cpu_count() or 1, len(waiting))
     context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
         running: dict[Future[None], Task] = {pool.submit(work, task, finished): task for task in waiting}
         try:
             while running:
@@ -141,6 +142,22 @@ def _run(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, however it ended.
+
+    A worker that has nothing to do waits at a pipe of which it holds both ends, and so would wait for ever. What it has
+    in work is lost; files are written whole or not at all.
+    """
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="npga-parent").start()
 
 
 def work(task: Task, finished: FinishedRuns) -> None:
