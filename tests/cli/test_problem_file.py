@@ -113,5 +113,5 @@ def test_missing_and_foreign_files(tmp_path, problem_file):
         read_problem(tmp_path / "none.toml")
     path = problem_file()
     (tmp_path / "problem.npz").write_bytes(b"junk")
-    with pytest.raises(NpgaError, match=r"not an \.npz"):
+    with pytest.raises(NpgaError, match=r"not a whole \.npz"):
         read_problem(path)

@@ -220,7 +220,7 @@ MISTAKES = [
     ('h = "shared/h.npz"', 'h = { kind = "SquaredLoss", target = "@y" }', "names the array 'y'"),
     ('h = "shared/h.npz"', 'h = { kind = "L1", weight = "much" }', r"\[problem\]"),
     ('h = "shared/h.npz"', "h = 3", r"h in \[problem\] is 3"),
-    ('h = "shared/h.npz"', 'h = "shared"', r"\[problem\]: .*is not an .npz"),
+    ('h = "shared/h.npz"', 'h = "shared"', r"\[problem\]: .*cannot be read \(Is a directory\); expected an .npz"),
     ('name = "extra"', 'name = "extrA2"', r"\[version\]: .*did you mean"),
     ('name = "extra"', 'name = "extra"\nc = -1.0', "expected greater than 0"),
     ('name = "extra"', 'name = "x"\nB2 = [1.0, "a"]', r"B2\[1\] in \[version\] is 'a'; expected a valid number"),

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from npga.cli._output import NOT_MET, command, console, speaking
+from npga.cli._output import BAD_INPUT, NOT_MET, command, console, speaking
 
 _ENDED = ("finished", "failed", "stopped")
 _REFRESH_SECONDS = 0.5
@@ -52,9 +52,9 @@ def launch(
         try:
             options: dict[str, Any] = {"resume": resume, "ranks": ranks, "mpiexec": mpiexec}
             done = runtimes.launch(job, engine, out, progress=progress, log=log, trust_code=trust_code, **options)
-        except runtimes.LaunchError as error:  # the input was good
+        except runtimes.LaunchError as error:
             typer.echo(f"npga: {error}", err=True)
-            raise typer.Exit(NOT_MET) from None
+            raise typer.Exit(BAD_INPUT if error.is_bad_input else NOT_MET) from None
     state = "converged" if done.converged else "finished"
     typer.echo(
         f"{state} after {done.iterations} iterations, {done.rounds} rounds and {done.control_rounds} of agreeing "

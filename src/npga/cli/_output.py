@@ -53,11 +53,17 @@ def root(
 
 @contextmanager
 def speaking() -> Iterator[None]:
-    """An error made on purpose is one sentence and exit code 2, Ctrl-C is exit code 130; neither has a traceback."""
+    """An error made on purpose, or by a file, is one sentence and exit code 2; Ctrl-C is 130. No traceback for both."""
     try:
         yield
     except NpgaError as error:
         typer.echo(f"npga: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except OSError as error:
+        if error.filename is None:  # not about a file that the user named
+            raise
+        where = f"{error.filename} cannot be read or written ({error.strerror})"
+        typer.echo(f"npga: {where}; name a file or folder that this command may use", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         typer.echo("npga: interrupted; the same command goes on where it stood", err=True)

@@ -8,7 +8,6 @@ optional. "@name" means the array of that name, and "{agent}" the number of the 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from npga.errors import InputError, nearest
 from npga.networks import Network, Version
 from npga.networks import version as find_version
 from npga.problem import Agent, Problem
-from npga.runtimes import named_array, read_arrays, read_function
+from npga.runtimes import named_array, read_arrays, read_function, read_toml
 from npga.steps import Steps
 
 Arrays = dict[str, NDArray[Any]]
@@ -59,12 +58,7 @@ class ProblemFile:
 
 def read_problem(path: Path) -> ProblemFile:
     """Read a problem file and its arrays."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected a problem file (`npga solve --help` shows one)")
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
+    table = read_toml(path, "a problem file (`npga solve --help` shows one)")
     _known(table, "the file")
     for section in ("problem", "network"):
         if not isinstance(table.get(section), dict):

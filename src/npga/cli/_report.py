@@ -44,6 +44,8 @@ def _page(what: Path) -> tuple[str, str, list[Section]]:
     try:
         return _file(what)
     except InputError as error:
+        if what.name == "comparison.jsonl":  # what a report of its folder would be made of
+            raise
         for folder in (what.parent, what.parent.parent):  # checkpoints and logs of a launch have folders of their own
             kind = _kind(folder)
             if kind:
@@ -82,6 +84,9 @@ def _folder(folder: Path) -> tuple[str, str, list[Section]]:
         return f"Launch in {name}", "Agents apart, each party by itself.", launch_sections(folder)
     if kind == "the comparison":
         return _comparison(folder / "comparison.jsonl")
+    if kind is None:
+        made_by = "`npga launch`, `npga compare --out` or `npga reproduce`"
+        raise InputError(f"{folder} holds no run and no tables; expected a folder that {made_by} wrote")
     from npga.experiments import folder_sections
 
     return f"Experiments in {name}", "The paper's experiments, run again.", folder_sections(folder)
@@ -92,7 +97,9 @@ def _comparison(store: Path) -> tuple[str, str, list[Section]]:
 
     try:
         found = read_comparison(store)
-    except (KeyError, TypeError, ValueError, OSError):  # lines of somebody else
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError):  # lines of somebody else
         raise InputError(f"{store} holds no comparison; expected what `npga compare --out` wrote") from None
     return f"{len(found.labels)} methods compared", ", ".join(found.labels), found.sections()
 

@@ -73,6 +73,9 @@ def solve(
     """
     with speaking():
         given = _read(problem, version, c, steps, lazy, tol=tol, max_iters=max_iters, max_seconds=max_seconds)
+        for target in (out, report):
+            if target is not None and target.is_dir():
+                raise InputError(f"{target} is a folder; expected the name of a file to write")
         found = npga.solve(
             given.problem,
             given.network,

@@ -30,6 +30,7 @@ from npga.runtimes._data_files import (
     read_arrays,
     read_function,
     read_own_part,
+    read_toml,
     save_agent,
     save_function,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "read_last",
     "read_metrics",
     "read_own_part",
+    "read_toml",
     "save_agent",
     "save_function",
     "write_job",

@@ -15,6 +15,7 @@ import inspect
 import sys
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 PRIVATE = 0o600  # permissions of what belongs to one party alone
+_ZIP_HEADS = (b"PK\x03\x04", b"PK\x05\x06")  # of an .npz with arrays and of one without
 _NOT_STORED = ("Custom", "Elementwise", "Function")
 FUNCTION_KINDS = tuple(
     sorted(
@@ -108,10 +110,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise InputError(f"{path} does not exist; put the file there, or correct the name")
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not an .npz of numbers ({error}); write it with numpy.savez") from None
+        with path.open("rb") as raw:
+            if raw.read(4) not in _ZIP_HEADS:  # NumPy would take it for a pickle, and say how to load that unsafely
+                raise zipfile.BadZipFile("it does not begin like one" if path.stat().st_size else "it is empty")
+            raw.seek(0)
+            with np.load(raw, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, OSError) and error.strerror:
+            why = f"cannot be read ({error.strerror}); expected an .npz: correct the path or its permissions"
+        else:
+            why = f"is not a whole .npz of numbers ({error}); write it again with numpy.savez"
+        raise InputError(f"{path} {why}") from None
 
 
 def read_toml(path: Path, expected: str) -> dict[str, Any]:
@@ -121,9 +131,11 @@ def read_toml(path: Path, expected: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; expected {expected}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
+        raise InputError(f"{path} is not valid TOML ({error}); expected {expected}, as text in UTF-8") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); expected {expected}") from None
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}); expected {expected}: correct the path or its permissions"
+        ) from None
 
 
 def load_function(path: Path, name: str = "h") -> Function:

@@ -47,7 +47,14 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 
 
 class LaunchError(NpgaError):
-    """A rehearsal did not reach its end; the message has one line for each process that failed."""
+    """A rehearsal did not reach its end; the message has one line for each process that failed.
+
+    `is_bad_input` says that a process ended because of what it was given, such as a file that it could not read.
+    """
+
+    def __init__(self, message: str, is_bad_input: bool = False) -> None:
+        super().__init__(message)
+        self.is_bad_input = is_bad_input
 
 
 @dataclass(frozen=True)
@@ -283,15 +290,23 @@ def _raise_failures(processes: Sequence[Process], layout: Layout, out: Path) -> 
             culprit = _first_to_end(layout, out) if process.title == "mpiexec" else ""
             lines.append(f"{process.title}: {ended}; {culprit}" + " | ".join(words[:8] or ["it said nothing"]))
     if lines:
-        raise LaunchError(f"the run failed (logs in {out / 'logs'}):\n  " + "\n  ".join(lines))
+        codes = {process.handle.returncode for process in processes} | {code for _, code in _ranks_that_failed(out)}
+        message = f"the run failed (logs in {out / 'logs'}):\n  " + "\n  ".join(lines)
+        raise LaunchError(message, ExitCode.BAD_INPUT in codes)
+
+
+def _ranks_that_failed(out: Path) -> list[tuple[int, int]]:
+    """Ranks of MPI and their exit codes, in the order in which they ended."""
+    lines = (out / _ENDED).read_text().splitlines() if (out / _ENDED).exists() else []
+    return [(int(rank), int(code)) for rank, code in (line.split() for line in lines)]
 
 
 def _first_to_end(layout: Layout, out: Path) -> str:
     """The rank that ended by itself before mpiexec ended the others."""
-    lines = (out / _ENDED).read_text().splitlines() if (out / _ENDED).exists() else []
-    if not lines:
+    failed = _ranks_that_failed(out)
+    if not failed:
         return ""
-    rank, code = map(int, lines[0].split())
+    rank, code = failed[0]
     ended = f"signal {code - 128}" if code > 128 else f"exit code {code}"
     return f"{layout.title(rank)} ended first, with {ended} | "
 

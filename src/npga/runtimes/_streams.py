@@ -134,7 +134,10 @@ def _certificate(path: Path) -> Any:
         found = x509.load_pem_x509_certificate(path.read_bytes())
         found.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, OSError, x509.ExtensionNotFound) as error:
-        raise InputError(f"{path} is not a certificate as `npga keygen` makes it ({error})") from None
+        why = error.strerror if isinstance(error, OSError) else str(error).partition(". See")[0]
+        raise InputError(
+            f"{path} is not a certificate as `npga keygen` makes it ({why}); ask its owner for it, or make another"
+        ) from None
     now = datetime.datetime.now(datetime.UTC)
     for when, late, word in (
         (found.not_valid_before_utc, found.not_valid_before_utc > now, "begins"),
