@@ -179,7 +179,11 @@ def test_a_thousand_agents_with_a_thousand_rows():
 def test_ten_thousand_agents():
     network = npga.Network.random_geometric(10_000, 0.04, seed=0)
     problem = npga.Problem([npga.Agent(A=np.eye(2), f=fn.SquaredNorm(1.0))] * 10_000, fn.SquaredLoss([1.0, 2.0]))
+    tracemalloc.start()
     assert [k for k, t in certify(problem, network, "extra").theorems.items() if t.applies] == ["1", "1+", "4", "4+"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e8  # one dense n x n matrix has 8e8 bytes
     assert [k for k, t in certify(problem, network, "nids").theorems.items() if t.applies] == ["4", "4+"]
     plain = certify(problem, network, "npga-ii")
     assert plain.assumptions["4.iii"].holds is (network.extreme_eigenvalues()[0] >= 0)

@@ -70,15 +70,21 @@ class Joined:
         B2, C, D = (matrix.toarray() for matrix in self.version.matrices(self.network, 1.0))
         return B2, C, D
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether the np x np matrix is formed; else dense n x n matrices, 800 MB each at n = 10^4, are not either."""
+        A = self.problem.A
+        return self.decompose and A is not None and self.problem.n * len(A) <= DENSE
+
     @cached_property
     def plain(self) -> JointEigenvalue:
         """With I in the place of D."""
-        return JointEigenvalue(self.problem, np.eye(self.problem.n) if self.decompose else None)
+        return JointEigenvalue(self.problem, np.eye(self.problem.n) if self._is_small else None)
 
     @cached_property
     def mixed(self) -> JointEigenvalue:
         """With D."""
-        return JointEigenvalue(self.problem, self.matrices[2] if self.decompose else None)
+        return JointEigenvalue(self.problem, self.matrices[2] if self._is_small else None)
 
 
 @dataclass(frozen=True)
@@ -151,14 +157,14 @@ def largest_share(problem: ProblemFacts, beta: float, theta: float) -> float:
 class JointEigenvalue:
     """Smallest eigenvalue of t D A A^T D + H (x) I, as a function of t and H.
 
-    `mixing` is D itself, n x n, if the matrix may be decomposed.
+    `mixing` is D itself, n x n, if the matrix is to be decomposed.
     """
 
     def __init__(self, problem: ProblemFacts, mixing: FloatArray | None) -> None:
         self._problem = problem
         self._square: FloatArray | None = None
         self._known: dict[tuple[float, bytes], Eigenvalue] = {}
-        if mixing is None or problem.A is None or problem.n * len(problem.A) > DENSE:
+        if mixing is None or problem.A is None:
             return
         blocks = np.split(problem.A, problem.offsets[1:-1], axis=1)
         DA = np.hstack([np.kron(mixing[:, [i]], block) for i, block in enumerate(blocks)])  # D (x) I times diag(A_i)
