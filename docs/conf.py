@@ -11,6 +11,9 @@ sys.path.insert(0, str(HERE / "_ext"))
 sys.path.insert(0, str(HERE.parent / "examples"))
 
 import npga  # noqa: E402
+from npga.solver import core_status  # noqa: E402
+
+core_status()  # built now where its sources have changed, and not in the first page of the gallery, which would say so
 
 project = "npga"
 author = "The npga developers"
@@ -29,6 +32,7 @@ extensions = [
     "api_pages",
     "gallery_pages",
     "message_index",
+    "page_outputs",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_ext", "gallery/*.ipynb", "gallery/*.py", "**sg_execution_times.rst"]
@@ -52,12 +56,13 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(__init__|_helpers|power_cases)\.py$",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("npga",),
-    "reference_url": {"npga": None},
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
     "min_reported_time": 1e9,
     "matplotlib_animations": False,
+    "image_srcset": ["2x"],
+    "thumbnail_size": (400, 250),
     "plot_gallery": os.environ.get("NPGA_GALLERY", "1") == "1",
     "abort_on_example_error": True,
     "within_subsection_order": "gallery_pages.place",
@@ -68,6 +73,7 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "npga"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -76,12 +82,12 @@ html_context = {"default_mode": "auto"}  # light or dark as the reader's system 
 html_sidebars = {"start": [], "choose": []}  # pages without children
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "functions": [], "suite": []},  # wide tables need the room
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "monokai",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
