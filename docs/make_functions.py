@@ -122,7 +122,7 @@ def _row(f: fn.Function) -> str:
     else:
         roles, separable = _roles(f), "yes" if f.is_separable else "no"
     facts = [_fact(f, "mu"), _fact(f, "L"), separable, _kernel(f)]
-    cells = [f"`{kind.__name__}({arguments})`", summary, roles, *facts]
+    cells = [f"[`{kind.__name__}({arguments})`](api/npga.functions.{kind.__name__}.rst)", summary, roles, *facts]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

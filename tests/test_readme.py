@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from npga import functions as fn
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [page for page in (ROOT / "docs").rglob("*.md") if not {"api", "gallery"} & set(page.parts)]
@@ -96,6 +98,7 @@ def test_links_and_figures_lead_somewhere(path):
     generated[gallery / "index.rst"] = scripts / "GALLERY_HEADER.rst"
     api, package = ROOT / "docs" / "api", ROOT / "src" / "npga"
     generated |= {api / f"{room.stem}.rst": room for room in package.iterdir()}
+    generated |= {api / f"npga.functions.{name}.rst": package for name in fn.__all__}
     generated |= {api / "top.rst": package, api / "messages.md": ROOT / "docs" / "_ext" / "message_index.py"}
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         if "://" not in target:

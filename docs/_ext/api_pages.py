@@ -198,6 +198,11 @@ def public_bases(app: Any, name: str, obj: Any, options: Any, bases: list[Any]) 
                 for base in bases]  # fmt: skip
 
 
+def no_signature_of_protocols(app: Any, what: str, name: str, obj: Any, *_: Any) -> tuple[str, None] | None:
+    """Sphinx's hook on every signature: nobody makes a protocol by calling it."""
+    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+
+
 def skip_facts_of_the_base(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Sphinx's hook on every member: what each function repeats for its base class is no news on its page."""
     return True if what == "class" and name in ("kind", "names") and isinstance(obj, str | tuple) else None
@@ -216,5 +221,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", build_pages, priority=100)
     app.connect("autodoc-process-docstring", escape_docstring, priority=100)
     app.connect("autodoc-process-bases", public_bases)
+    app.connect("autodoc-process-signature", no_signature_of_protocols)
     app.connect("autodoc-skip-member", skip_facts_of_the_base)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
