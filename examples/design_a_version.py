@@ -67,10 +67,9 @@ plt.show()
 
 A = np.hstack([block for block, _ in pairs])
 wishes = np.concatenate([wish for _, wish in pairs])
-exact = np.linalg.solve(np.block([[np.eye(2 * n), A.T], [A, np.zeros((p, p))]]), np.concatenate([wishes, total]))[
-    : 2 * n
-]
-difference = float(np.abs(found["designed"].x - exact).max())
+conditions = np.block([[np.eye(2 * n), A.T], [A, np.zeros((p, p))]])
+exact = np.linalg.solve(conditions, np.concatenate([wishes, total]))
+difference = float(np.abs(found["designed"].x - exact[: 2 * n]).max())
 
 W, step = network.W.toarray(), runs["designed"][1]
 B2, C, D = (

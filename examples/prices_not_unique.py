@@ -46,10 +46,14 @@ slack = 1e-4  # what rounding may hide, $/MWh
 inequalities = np.vstack([to_gen[~above], -to_gen[~below]])
 limits = np.concatenate([marginal[~above] + slack, -marginal[~below] + slack])
 bounds = [(None, None)] + [(0, None)] * full.size
-ranges = np.array([
-    [sign * linprog(sign * row, A_ub=inequalities, b_ub=limits, bounds=bounds).fun for sign in (1.0, -1.0)]
-    for row in to_bus
-])  # fmt: skip
+
+
+def least(row):
+    """The least price with these coefficients."""
+    return linprog(row, A_ub=inequalities, b_ub=limits, bounds=bounds).fun
+
+
+ranges = np.array([[least(row), -least(-row)] for row in to_bus])
 energy, congestion = flow.prices(result)
 ours = energy + congestion
 

@@ -61,10 +61,8 @@ print(f"{proof.standing}: the error shrinks by {proof.rate:.4f} in every iterati
 # **Alone and together.** A party alone has its own columns and y, and ``npga.reference`` fits them in one place.
 scores = {}
 for name, own in parties.items():
-    alone = npga.reference(
-        npga.Problem([npga.Agent(A=X[np.ix_(train, own)], f=fn.SquaredNorm(l2), g=fn.L1(l1))],
-                     h=fn.SquaredLoss(target=y[train], weight=1 / p))
-    )  # fmt: skip
+    party = npga.Agent(A=X[np.ix_(train, own)], f=fn.SquaredNorm(l2), g=fn.L1(l1))
+    alone = npga.reference(npga.Problem([party], h=fn.SquaredLoss(target=y[train], weight=1 / p)))
     scores[name] = explained([own], [alone.x])
 scores["all four together"] = explained(columns, together.blocks)
 
