@@ -15,6 +15,7 @@ pytest.importorskip("numpydoc", reason="numpydoc comes with npga[docs]")
 import api_pages  # noqa: E402
 import gallery_pages  # noqa: E402
 import message_index  # noqa: E402
+import page_outputs  # noqa: E402
 
 
 def test_docstrings_agree_with_signatures():
@@ -72,3 +73,21 @@ def test_every_page_has_a_place_in_the_tree():
                     named.add((page.parent / re.sub(r".*<(.*)>", r"\1", line.strip())).resolve())
     pages = {path.with_suffix("").resolve() for path in written}
     assert pages - named == {(DOCS / "index").resolve()}
+
+
+def test_what_a_page_prints_stands_below_its_code():
+    page = 'One.\n\n```python\na = 1\nprint(a, "one")\n```\n\n1. In a list:\n\n   ```python\n   print(a + 1)\n   ```\n'
+    page += "\n```python\nb = a\n```\n\n```python\n>>> a\n1\n```\n"
+    assert page_outputs.run(page) == ["1 one\n", "2\n", "", ""]
+    shown = page_outputs.with_outputs(page, page_outputs.run(page))
+    assert (
+        '```python\na = 1\nprint(a, "one")\n```\n\n```{code-block} text\n:class: page-output prose\n\n1 one\n```\n'
+        in shown
+    )
+    assert "   ```\n\n   ```{code-block} text\n   :class: page-output prose\n\n   2\n   ```\n" in shown
+    assert shown.count("code-block") == 2
+
+
+def test_a_page_whose_python_fails_is_seen():
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        page_outputs.run("```python\n1 / 0\n```\n")
