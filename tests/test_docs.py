@@ -53,6 +53,11 @@ def test_the_index_of_messages_finds_them():
     found = message_index.messages()
     assert any("is not connected" in sentence for _, sentence in found["networks"])
     assert any(sentence == "version {name} is unknown; did you mean {...}?" for _, sentence in found["networks"])
+    assert any(
+        "must be a square matrix" in sentence for _, sentence in found["networks"]
+    )  # raise error(...), an argument
+    assert any("did not connect within" in sentence for _, sentence in found["runtimes"])  # not the first argument
+    assert any("which is not installed" in sentence for _, sentence in found["errors"])  # in the error's own __init__
     assert all(room in found for room in ("functions", "networks", "problem", "solver", "runtimes", "cli"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,25 @@ def messages() -> dict[str, list[tuple[str, str]]]:
     known, found = error_names(), {}
     for path in sorted(PACKAGE.rglob("*.py")):
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                name = getattr(node.exc.func, "id", getattr(node.exc.func, "attr", ""))
-                sentence = _sentence(node.exc.args[0]) if node.exc.args else ""
-                if name in known and " " in sentence:
-                    found.setdefault(room, []).append((name, sentence))
+        for node, owner in _calls(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name == "__init__":  # an error that words its own sentence
+                name = owner
+            if name == "error":  # its class is an argument, for errors about arrays of whatever owner
+                name = "InputError"
+            sentence = max(map(_sentence, node.args), key=len, default="").rstrip(" :\n")
+            if name in known and " " in sentence:
+                found.setdefault(room, []).append((name, sentence))
     return {room: sorted(set(rows), key=lambda row: row[1].lower()) for room, rows in found.items()}
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """Every call of a module, with the name of the class that it is in."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    inside = {id(part): node.name for node in classes for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node, inside.get(id(node), "")
 
 
 def _sentence(node: ast.expr) -> str:
