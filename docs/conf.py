@@ -10,6 +10,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 sys.path.insert(0, str(HERE.parent / "examples"))
 
+from api_pages import public_names  # noqa: E402
+from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
+
 import npga  # noqa: E402
 from npga.solver import core_status  # noqa: E402
 
@@ -42,12 +45,17 @@ nitpicky = False
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 
-autodoc_typehints = "none"  # signatures stay short; types and meanings are in the docstrings
+autodoc_typehints = "signature"  # of properties; api_pages puts those of parameters where they are described
+autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "FloatArray", "IntArray", "Section", "Parameter")}
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 110
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-numpydoc_xref_param_type = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = dict(zip(DEFAULT_LINKS, DEFAULT_LINKS, strict=True))  # the site is read offline
+numpydoc_xref_aliases |= {name: f"{module}.{name}" for module, names in public_names().items() for name in names}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

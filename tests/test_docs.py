@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -43,6 +46,41 @@ def test_every_public_name_gets_a_page(tmp_path):
     names = {f"{module}.{name}" for module, items in api_pages.public_names().items() for name in items}
     assert {"npga.solve", "npga.functions.Quantile", "npga.functions.GroupL2", "npga.runtimes.launch"} <= names
     assert names <= {path.stem for path in tmp_path.glob("*.rst")}
+
+
+def test_parameters_have_the_types_of_the_signature():
+    def example(a: npt.ArrayLike, b: int | None = None, c: Any = None, *, d: bool = False):
+        """Do nothing.
+
+        Parameters
+        ----------
+        a
+            An array.
+        b, d
+            A number and a choice.
+        c
+            Anything.
+
+        Returns
+        -------
+        d
+            Nothing.
+        """
+
+    lines = inspect.getdoc(example).splitlines()
+    api_pages.escape_docstring(None, "function", "example", example, None, lines)
+    assert [line for line in lines if re.match("[abcd]\\b", line)] == [
+        "a : ArrayLike", "b, d : int | None, bool", "c", "d",
+    ]  # fmt: skip
+    assert api_pages.readable_signature(None, "function", "example", example) == (
+        "(a, b=None, c=None, *, d=False)",
+        None,
+    )
+
+    def short(a: Any, b: str = "b") -> npt.ArrayLike:
+        """Do nothing."""
+
+    assert api_pages.readable_signature(None, "function", "short", short) == ("(a, b: str = 'b')", "ArrayLike")
 
 
 def test_formulas_keep_their_characters():

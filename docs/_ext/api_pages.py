@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numpydoc.docscrape import NumpyDocString
+from sphinx.util.inspect import stringify_signature
 
 # In reading order; errors and steps are modules, the others packages.
 ROOMS = (
@@ -136,7 +137,9 @@ def _page(module: str, name: str, item: Any) -> str:
     kind = "autoexception" if _is_error(item) else "autoclass" if inspect.isclass(item) else "autofunction"
     lines = [f"{title}\n{'=' * len(title)}", f".. currentmodule:: {module}", f".. {kind}:: {name}"]
     if kind == "autoclass":
-        lines[-1] += "\n   :members:\n   :show-inheritance:"
+        lines[-1] += "\n   :members:"
+        if any(above is not object for above in _public_bases(item.__bases__)):
+            lines[-1] += "\n   :show-inheritance:"
     lines.append(f".. minigallery:: {module}.{name}\n   :add-heading: Used in")
     return "\n\n".join(lines) + "\n"
 
@@ -183,24 +186,82 @@ def plain(line: str) -> str:
 def escape_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Sphinx's hook on every docstring, before numpydoc reads it."""
     literal = False
+    types = _types(obj)
     for k, line in enumerate(lines):
         if line.rstrip().endswith("::"):
             literal = True
         elif line.strip() and not line.startswith(" "):
             literal = False
         if not literal:
-            lines[k] = plain(line)
+            lines[k] = plain(line) + _type_of_entry(lines, k, types)
+
+
+def _types(item: Any) -> dict[str, str]:
+    """What the signature says of each parameter, as a reader types it; nothing where it says nothing."""
+    try:
+        parameters = inspect.signature(item).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {parameter.name: shown(parameter.annotation) for parameter in parameters}
+
+
+def shown(annotation: Any) -> str:
+    """An annotation without the abbreviations of modules; empty for one that says nothing."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", "")
+    text = re.sub(r"^Annotated\[([^,]+),.*", r"\1", re.sub(r"\b(npt|np|nx)\.", "", text))
+    return "" if text == "Any" else text.replace("PathLike[str]", "Path").replace("str | Path | Path", "str | Path")
+
+
+def _type_of_entry(lines: list[str], k: int, types: dict[str, str]) -> str:
+    """What follows the names of line k in the section Parameters, if they have no type there."""
+    section = next((i for i in range(k, 0, -1) if re.fullmatch(r"-{3,}", lines[i].strip())), 0)
+    if not lines[k].strip() or lines[k].startswith((" ", "-")) or ":" in lines[k] or not section:
+        return ""
+    if lines[section - 1].strip() != "Parameters" or (k + 1 < len(lines) and lines[k + 1].startswith("---")):
+        return ""
+    found = [types.get(name.strip().lstrip("*"), "") for name in lines[k].split(",")]
+    return f" : {', '.join(dict.fromkeys(found))}" if all(found) else ""
 
 
 def public_bases(app: Any, name: str, obj: Any, options: Any, bases: list[Any]) -> None:
     """Sphinx's hook on "Bases:": a private class stands for the first public one above it."""
-    bases[:] = [next(above for above in base.__mro__ if above.__name__[0] != "_") if inspect.isclass(base) else base
-                for base in bases]  # fmt: skip
+    bases[:] = _public_bases(bases)
 
 
-def no_signature_of_protocols(app: Any, what: str, name: str, obj: Any, *_: Any) -> tuple[str, None] | None:
-    """Sphinx's hook on every signature: nobody makes a protocol by calling it."""
-    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+def _public_bases(bases: Iterable[Any]) -> list[Any]:
+    public = [
+        next(above for above in base.__mro__ if above.__name__[0] != "_") if inspect.isclass(base) else base
+        for base in bases
+    ]
+    return [base for base in public if base is not object] or public
+
+
+def readable_signature(app: Any, what: str, name: str, obj: Any, *_: Any) -> tuple[str, str | None] | None:
+    """Sphinx's hook on every signature: types stand in it where no section of the docstring has them.
+
+    A protocol has no signature, since nobody makes one by calling it.
+    """
+    if what == "class" and getattr(obj, "_is_protocol", False):
+        return "", None
+    if what not in ("class", "function", "method"):
+        return None
+    try:
+        signature = inspect.signature(obj)
+    except (TypeError, ValueError):
+        return None
+    text = inspect.getdoc(obj) or ""
+    typed = what != "class" and "Parameters\n---" not in text
+    parameters = [
+        parameter.replace(annotation=(shown(parameter.annotation) if typed else "") or parameter.empty)
+        for parameter in signature.parameters.values()
+        if what != "method" or parameter.name not in ("self", "cls")
+    ]
+    returned = (
+        "" if what == "class" or re.search(r"(Returns|Yields)\n---", text) else shown(signature.return_annotation)
+    )
+    return stringify_signature(
+        signature.replace(parameters=parameters, return_annotation=signature.empty)
+    ), returned or None
 
 
 def skip_facts_of_the_base(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -221,6 +282,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", build_pages, priority=100)
     app.connect("autodoc-process-docstring", escape_docstring, priority=100)
     app.connect("autodoc-process-bases", public_bases)
-    app.connect("autodoc-process-signature", no_signature_of_protocols)
+    app.connect("autodoc-process-signature", readable_signature)
     app.connect("autodoc-skip-member", skip_facts_of_the_base)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
