@@ -46,7 +46,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "signature"  # of properties; api_pages puts those of parameters where they are described
-autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "FloatArray", "IntArray", "Section", "Parameter")}
+autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "FloatArray", "IntArray")}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 110
 autodoc_member_order = "bysource"

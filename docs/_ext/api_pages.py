@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from abc import ABC
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, get_origin
 
 from numpydoc.docscrape import NumpyDocString
-from sphinx.util.inspect import stringify_signature
+from sphinx.util.inspect import TypeAliasForwardRef, stringify_signature
 
 # In reading order; errors and steps are modules, the others packages.
 ROOMS = (
@@ -137,9 +139,9 @@ def _page(module: str, name: str, item: Any) -> str:
     kind = "autoexception" if _is_error(item) else "autoclass" if inspect.isclass(item) else "autofunction"
     lines = [f"{title}\n{'=' * len(title)}", f".. currentmodule:: {module}", f".. {kind}:: {name}"]
     if kind == "autoclass":
-        lines[-1] += "\n   :members:"
-        if any(above is not object for above in _public_bases(item.__bases__)):
-            lines[-1] += "\n   :show-inheritance:"
+        lines[-1] += "\n   :members:" + ("\n   :undoc-members:" if issubclass(item, Enum) else "")
+    if inspect.isclass(item) and _public_bases(item.__bases__):
+        lines[-1] += "\n   :show-inheritance:"
     lines.append(f".. minigallery:: {module}.{name}\n   :add-heading: Used in")
     return "\n\n".join(lines) + "\n"
 
@@ -224,24 +226,28 @@ def _type_of_entry(lines: list[str], k: int, types: dict[str, str]) -> str:
 
 
 def public_bases(app: Any, name: str, obj: Any, options: Any, bases: list[Any]) -> None:
-    """Sphinx's hook on "Bases:": a private class stands for the first public one above it."""
+    """Sphinx's hook on "Bases:": a class without a page stands for the first above it that has one."""
     bases[:] = _public_bases(bases)
 
 
 def _public_bases(bases: Iterable[Any]) -> list[Any]:
-    public = [
-        next(above for above in base.__mro__ if above.__name__[0] != "_") if inspect.isclass(base) else base
+    pages = [item for items in public_names().values() for item in items.values()]
+    above = [
+        next(owner for owner in inspect.getmro(base) if owner in pages or not owner.__module__.startswith("npga"))
+        if inspect.isclass(base)
+        else base
         for base in bases
     ]
-    return [base for base in public if base is not object] or public
+    plain_ones = (object, ABC, Protocol, Generic)
+    return [base for base in dict.fromkeys(above) if base not in plain_ones and get_origin(base) not in plain_ones]
 
 
 def readable_signature(app: Any, what: str, name: str, obj: Any, *_: Any) -> tuple[str, str | None] | None:
     """Sphinx's hook on every signature: types stand in it where no section of the docstring has them.
 
-    A protocol has no signature, since nobody makes one by calling it.
+    Protocols and enumerations have no signature, since nobody makes one by calling it.
     """
-    if what == "class" and getattr(obj, "_is_protocol", False):
+    if what == "class" and (getattr(obj, "_is_protocol", False) or issubclass(obj, Enum)):
         return "", None
     if what not in ("class", "function", "method"):
         return None
@@ -250,9 +256,14 @@ def readable_signature(app: Any, what: str, name: str, obj: Any, *_: Any) -> tup
     except (TypeError, ValueError):
         return None
     text = inspect.getdoc(obj) or ""
-    typed = what != "class" and "Parameters\n---" not in text
+    typed = "Parameters\n---" not in text
     parameters = [
-        parameter.replace(annotation=(shown(parameter.annotation) if typed else "") or parameter.empty)
+        parameter.replace(
+            annotation=(shown(parameter.annotation) if typed else "") or parameter.empty,
+            default=_Made()
+            if repr(parameter.default).startswith("<") and parameter.default is not parameter.empty
+            else parameter.default,
+        )
         for parameter in signature.parameters.values()
         if what != "method" or parameter.name not in ("self", "cls")
     ]
@@ -264,8 +275,20 @@ def readable_signature(app: Any, what: str, name: str, obj: Any, *_: Any) -> tup
     ), returned or None
 
 
+class _Made:
+    """A default that is made or called, and has no text of its own."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
 def skip_facts_of_the_base(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Sphinx's hook on every member: what each function repeats for its base class is no news on its page."""
+    """Sphinx's hook on every member: what each function repeats for its base class is no news on its page.
+
+    Nor is a field of a named tuple, which its signature has.
+    """
+    if (getattr(obj, "__doc__", "") or "").startswith("Alias for field number"):
+        return True
     return True if what == "class" and name in ("kind", "names") and isinstance(obj, str | tuple) else None
 
 
@@ -279,6 +302,7 @@ def build_pages(app: Any) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
+    TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # within list[...] Sphinx prints the object
     app.connect("builder-inited", build_pages, priority=100)
     app.connect("autodoc-process-docstring", escape_docstring, priority=100)
     app.connect("autodoc-process-bases", public_bases)

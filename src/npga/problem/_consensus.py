@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 class ConsensusProblem:
-    """An instance of problem P2.
+    """Problem P2, min over one x for all agents of sum_i phi_i(x) + g(x).
 
     Parameters
     ----------

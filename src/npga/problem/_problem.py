@@ -52,7 +52,7 @@ class Agent:
 
 
 class Problem:
-    """An instance of problem P1, checked once and never changed.
+    """Problem P1, min over x of sum_i f_i(x_i) + g_i(x_i) + h(sum_i A_i x_i), checked once and never changed.
 
     Parameters
     ----------
