@@ -139,9 +139,12 @@ def _page(module: str, name: str, item: Any) -> str:
     kind = "autoexception" if _is_error(item) else "autoclass" if inspect.isclass(item) else "autofunction"
     lines = [f"{title}\n{'=' * len(title)}", f".. currentmodule:: {module}", f".. {kind}:: {name}"]
     if kind == "autoclass":
-        lines[-1] += "\n   :members:" + ("\n   :undoc-members:" if issubclass(item, Enum) else "")
+        listed = issubclass(item, Enum) and not hasattr(item, "message")
+        lines[-1] += "\n   :members:" + ("\n   :undoc-members:" if listed else "")
     if inspect.isclass(item) and _public_bases(item.__bases__):
         lines[-1] += "\n   :show-inheritance:"
+    if kind == "autoclass" and issubclass(item, Enum) and hasattr(item, "message"):  # a sentence for each member
+        lines.append("\n".join(f"- ``{title}.{member.name}``: {plain(member.message)}" for member in item))
     lines.append(f".. minigallery:: {module}.{name}\n   :add-heading: Used in")
     return "\n\n".join(lines) + "\n"
 

@@ -22,7 +22,12 @@ NOBODY = -1
 
 
 class ExitCode(IntEnum):
-    """How the process of a party ends; after a signal it is 128 plus the signal's number."""
+    """How the process of a party ends; after a signal it is 128 plus the signal's number.
+
+    Done; done, and the tolerance is not met; the own files, options or job are bad; a neighbour is lost, stopped or has
+    failed, so that a start with --resume is worth trying; another identity, another job or a message that the protocol
+    does not allow; an own failure, such as iterates that diverge.
+    """
 
     DONE = 0
     NOT_MET = 1
