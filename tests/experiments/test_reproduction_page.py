@@ -38,6 +38,9 @@ def test_what_the_recommendations_say(name):
     assert ranked[-1] == "nids"
     assert set(ranked[-3:-1]) == {"dlm", "p2d2"}
     assert set(sorted(iterations, key=iterations.get)[-2:]) == {"npga-i", "npga-ii"}
+    box = reproduction.chosen(name, "theorems")
+    inside = {version: np.median(reproduction.ratios(box, version, "rounds")) for version in box}
+    assert 1.0 < inside["nids"] < 1.2 < inside["dlm"] == max(inside.values())
 
 
 def test_in_the_box_steps_are_in_the_box():
