@@ -260,7 +260,7 @@ def _panel_rows(plan: Plan) -> int:
     own, dual_row = int(sizes.max()) / low.p, low.n * plan.dtype.itemsize
     bytes_of_row = int(sizes.sum()) / low.p + 8 * dual_row if low.kept_powers else own + 4 * dual_row
     least, most = _PANEL_ROWS
-    forms, room, block = {matrix.form for matrix in plan.parts.matrices}, _CACHE_BYTES, 8
+    forms, room, block = {matrix.form for matrix in plan.parts.matrices if matrix.columns}, _CACHE_BYTES, 8
     if BY_COLUMNS in forms:
         least = _COLUMN_PANEL_ROWS
     elif BY_ROWS in forms and low.kept_powers:

@@ -30,10 +30,10 @@ _GROUP_BYTES = 1 << 19
 # Rows shorter than this are joined, up to so many numbers, for a prox of h* without loops of a few steps.
 _SHORT, _TILE = 64, 4096
 # With fewer entries per row than this, visiting the rows costs more than the entries.
-_EMPTY_ROWS = 2
+_FEW_ENTRIES = 8
 # Below this many columns a row is too short for the vector units, and a matrix by rows is copied to columns.
 _SHORT_ROW = 16
-BY_COLUMNS, BY_ROWS, SPARSE = 1, 2, 3
+BY_COLUMNS, BY_ROWS, SPARSE = range(3)
 
 
 class UnsupportedError(Exception):
@@ -75,8 +75,8 @@ class Plan:
             alpha=np.repeat(np.array(steps.per_agent(n), dtype), np.diff(own.offsets)),
             matrices=ctypes.addressof(own.matrices), offsets=own.offsets,
             f=own.f.struct(), g=own.g.struct(), h=own.h.struct(copies), groups=own.groups,
-            group_count=len(own.groups) - 1, f_first=own.f_first, g_first=own.g_first,
-            links=links, neighbours=neighbours, weights=np.tile(version.edge_weights(network), 2)[order].astype(dtype),
+            group_count=len(own.groups) - 1, links=links, neighbours=neighbours,
+            weights=np.tile(version.edge_weights(network), 2)[order].astype(dtype),
             b=b, c=c_powers, d_powers=d_powers, new_powers=r, kept_powers=s,
             degree=version.chebyshev, carry=recursion[:, 0].copy(), scale=recursion[:, 1].copy(),
         )  # fmt: skip
@@ -131,7 +131,6 @@ class Parts:
         self.groups = _cut(self.bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
         self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
         self.f, self.g = _joined(problem, "f", smooth=True), _joined(problem, "g", smooth=False)
-        self.f_first, self.g_first = (function.place(self.offsets[self.groups]) for function in (self.f, self.g))
         with _said_of("h"):
             self.h = PackedFunction(problem.h, problem.p, problem.dtype, smooth=False)
 
@@ -194,8 +193,9 @@ class PackedFunction:
         for form in forms if forms is not None else (None,):
             if form is None or not _runs((form.inner or form).kind, smooth):
                 raise UnsupportedError(repr(f))
+            if form.size:
+                self._append(form, stop, stop + form.size)
             stop += form.size
-            self._append(form, stop - form.size, stop)
         self._table = (c.Segment * len(self._segments))(*self._segments)
 
     def _append(self, form: KernelForm, start: int, stop: int) -> None:
@@ -230,10 +230,6 @@ class PackedFunction:
         places = {"count": len(self._table), "segments": ctypes.addressof(self._table)}
         return c.Function(own=own, ready=ready, copies=copies, **places, **bent)
 
-    def place(self, edges: Array) -> Array:
-        """The segment that each stretch of coordinates, between two edges, begins in."""
-        return np.searchsorted([segment.stop for segment in self._table], edges[:-1], side="right").astype(np.int64)
-
     @property
     def is_separable(self) -> bool:
         """Whether every segment is a sum over coordinates."""
@@ -261,21 +257,16 @@ def _runs(kind: Kind, smooth: bool) -> bool:
 def pack_matrix(A: Any, dtype: np.dtype[Any]) -> Any:
     """The struct of a matrix, with its own arrays wherever the core can read them in place."""
     shape = {"rows": A.shape[0], "columns": A.shape[1]}
-    if not A.shape[1]:
-        return c.Matrix(**shape)
     if sparse.issparse(A):
         return c.Matrix(form=SPARSE, **shape, **_sparse_arrays(A, dtype))
     if not isinstance(A, np.ndarray):
         raise UnsupportedError(f"a matrix of type {type(A).__name__}")
     A = A.astype(dtype, copy=False)
-    strides = [step // A.itemsize for step in A.strides]
-    by_columns = strides[0] == 1 or A.shape[0] == 1
-    by_rows = (strides[1] == 1 or A.shape[1] == 1) and not (A.shape[1] == 1 and strides[0] == 1)
-    if not by_columns and (not by_rows or A.shape[1] < _SHORT_ROW):
+    if A.shape[0] > 1 and A.strides[0] != A.itemsize:
+        if A.strides[1] == A.itemsize and A.shape[1] >= _SHORT_ROW:
+            return c.Matrix(form=BY_ROWS, data=A, lead=A.strides[0] // A.itemsize, **shape)
         A = np.asfortranarray(A)
-        by_columns, strides = True, [1, A.shape[0]]
-    form, lead = (BY_COLUMNS, strides[1]) if by_columns else (BY_ROWS, strides[0])
-    return c.Matrix(form=form, data=A, lead=lead, **shape)
+    return c.Matrix(form=BY_COLUMNS, data=A, lead=A.strides[1] // A.itemsize, **shape)
 
 
 def _sparse_arrays(A: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
@@ -284,6 +275,6 @@ def _sparse_arrays(A: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
         raise UnsupportedError(f"a sparse matrix of shape {A.shape}, beyond 32-bit column numbers")
     arrays = {"data": np.ascontiguousarray(A.data, dtype), "indices": np.ascontiguousarray(A.indices, np.int32)}
     arrays["pointers"] = np.ascontiguousarray(A.indptr, np.int64)
-    if A.nnz < _EMPTY_ROWS * A.shape[0]:
+    if A.nnz < _FEW_ENTRIES * A.shape[0]:
         arrays["entry_rows"] = np.repeat(np.arange(A.shape[0], dtype=np.int32), np.diff(A.indptr))
     return arrays

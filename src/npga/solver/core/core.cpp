@@ -49,9 +49,9 @@ Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, cons
 template <class T>
 double apply_function(const Function<T>& f, Int m, Int operation, const T* x, double t, double slack, T* out, T* work) {
     if (operation == 0) return value(f, m, x, slack, work);
-    if (operation == 1) add_grad(f, 0, 0, m, x, out, work);
+    if (operation == 1) add_grad(f, 0, m, x, out, work);
     if (operation >= 2) prepare(f, m, operation == 3, &t, 0, f.ready);
-    if (operation >= 2) prox(f, operation == 3, f.ready, 0, 0, m, x, x, out);
+    if (operation >= 2) prox(f, operation == 3, f.ready, 0, m, x, x, out);
     return 0;
 }
 

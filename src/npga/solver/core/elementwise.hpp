@@ -18,10 +18,7 @@ template <class T> inline Row<T> at(Columns<T> k, Int j) { return {k.a[j], k.b[j
 template <class T> inline Columns<T> from(Columns<T> k, Int j) { return {k.a + j, k.b + j, k.c + j, k.t + j}; }
 
 // The number of [lo, hi] next to x; NaN stays NaN.
-template <class T> inline T clip(T x, T lo, T hi) {
-    const T above = x < lo ? lo : x;
-    return above > hi ? hi : above;
-}
+template <class T> inline T clip(T x, T lo, T hi) { return min(max(x, lo), hi); }
 
 // Zero; what a formula below does not state is as here: parameters that need no preparation, and the gradient of those
 // that have none.
@@ -113,12 +110,6 @@ template <class T> struct Bits {
     static constexpr T ln2_high = T(wide ? 6.93147180369123816490e-01 : 6.93359375e-01);
     static constexpr T ln2_low = T(wide ? 1.90821492927058770002e-10 : -2.12194440e-04);
 };
-template <class To, class From> inline To same_bits(From x) {
-    To y;
-    static_assert(sizeof x == sizeof y, "");
-    std::memcpy(&y, &x, sizeof y);
-    return y;
-}
 
 // exp(x) for x <= 0 without branches and calls, so that loops over it use the vector units: x = k ln 2 + r with
 // |r| <= ln(2)/2, the series of exp(r), and k as exponent. NaN is not kept.
@@ -134,17 +125,19 @@ template <class T> inline T exp_negative(T x) {
     const auto four = [&](int j) { return two(j) + two(j + 2) * r2; };
     T sum = four(0) + four(4) * r4;
     if (B::wide) sum += (four(8) + two(12) * r4) * r8;
-    return sum * same_bits<T>((same_bits<typename B::Word>(shifted) + B::bias) << B::fraction);
+    const typename B::Word power = (read<typename B::Word>(&shifted) + B::bias) << B::fraction;
+    return sum * read<T>(&power);
 }
 
 // ln(x) for normal x > 0 to about nine digits, likewise: x = 2^k m with m near 1, and ln(m) = 2 artanh((m - 1)/(m + 1)).
 template <class T> inline T rough_log(T x) {
     using B = Bits<T>;
     using Word = typename B::Word;
-    const Word word = same_bits<Word>(x), k = (word - B::half_root + (B::bias << B::fraction)) >> B::fraction;
-    const T m = same_bits<T>(word - ((k - B::bias) << B::fraction)), z = (m - 1) / (m + 1), zz = z * z;
+    const Word word = read<Word>(&x), k = (word - B::half_root + (B::bias << B::fraction)) >> B::fraction;
+    const Word near_one = word - ((k - B::bias) << B::fraction), shifted = k + read<Word>(&B::whole);
+    const T m = read<T>(&near_one), z = (m - 1) / (m + 1), zz = z * z;
     const T series = ((zz / 9 + T(1.0 / 7)) * zz + T(1.0 / 5)) * zz + T(1.0 / 3);
-    const T exponent = same_bits<T>(k + same_bits<Word>(B::whole)) - (B::whole + B::bias);
+    const T exponent = read<T>(&shifted) - (B::whole + B::bias);
     return exponent * T(0.6931471805599453) + 2 * z * (1 + zz * series);
 }
 
@@ -187,7 +180,7 @@ template <class T> struct Logistic : Zero<T> {
     template <class Enter, class Leave> static void by_blocks(Int m, Enter enter, Leave leave) {
         T y[block], s[block], v[block];
         for (Int first = 0; first < m; first += block) {
-            const Int count = smaller(block, m - first);
+            const Int count = min(block, m - first);
             each(0, count, [&](Int k) { enter(first + k, y[k], s[k], v[k]); });
             roots(count, y, s, v);
             each(0, count, [&](Int k) { leave(first + k, v[k]); });

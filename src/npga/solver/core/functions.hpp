@@ -13,8 +13,6 @@ namespace npga {
 // Then prox_{t f*}(x) = x - t prox_{f/t}(x/t) has the same shape: a norm turns into the projection onto a ball, a ball
 // into a shrinkage, and what is left is not added to c.
 
-template <class T> inline T positive(T x) { return x < 0 ? T(0) : x; } // NaN stays NaN
-
 // What `run` does with the groups of a segment: m coordinates each, of which at(k) is the k-th.
 template <class T, class Run> inline void each_norm(const Segment<T>& s, Run&& run) {
     for (Int g = 0; g < s.groups; ++g) {
@@ -48,7 +46,7 @@ template <class T> inline void simplex(bool conjugate, Int m, const T* x, Column
         if (!kept) break; // not numbers
     }
     for (Int j = 0; j < m; ++j) {
-        const T inside = positive(x[j] - q.c[j] - shift - theta);
+        const T inside = max(x[j] - q.c[j] - shift - theta, T(0));
         out[j] = conjugate ? x[j] - q.c[j] - inside : q.c[j] + inside;
     }
 }
@@ -59,7 +57,7 @@ template <class T> inline void block_prox(const Segment<T>& s, bool conjugate, c
     const bool project = (s.kind == BALL) != conjugate;
     each_norm(s, [=](Int m, auto at) {
         const T r = length<T>(m, at, x, q.c), a = m ? q.a[at(0)] : T(0);
-        const T factor = project ? (r > a ? a / r : T(1)) : r > 0 ? positive(1 - a / r) : r; // NaN stays NaN
+        const T factor = project ? (r > a ? a / r : T(1)) : r > 0 ? max(1 - a / r, T(0)) : r; // NaN stays NaN
         for (Int k = 0; k < m; ++k) {
             const Int j = at(k);
             if (conjugate) out[j] = factor * (x[j] - q.c[j]);
@@ -94,7 +92,7 @@ template <class T> inline T* image(const Segment<T>& s, const T* x, const T* c, 
     const Matrix<T>& M = s.matrix;
     T* out = work + M.columns;
     for (Int j = 0; j < M.columns; ++j) work[j] = x[j] - c[j];
-    fill(M.rows, T(0), out);
+    fill_n(out, M.rows, T(0));
     add_product(M, 0, M.rows, work, out);
     return out;
 }
@@ -108,7 +106,7 @@ template <class T> void add_matrix_grad(const Segment<T>& s, const T* x, const T
         return;
     }
     for (Int j = 0; j < M.rows; ++j) Mr[j] -= s.vector[j];
-    fill(M.columns, T(0), work);
+    fill_n(work, M.columns, T(0));
     add_adjoint(M, 0, M.rows, Mr, work);
     for (Int j = 0; j < M.columns; ++j) out[j] += w * work[j];
 }
@@ -125,20 +123,19 @@ template <class T> double matrix_value(const Segment<T>& s, const T* x, const T*
 
 // ---------------------------------------------------------------- all segments
 
-// What `run` does with the segments from `first` on, and with the coordinates of each between lo and hi. Only sums over
-// coordinates are cut there.
-template <class T, class Run> inline void each_segment(const Function<T>& f, Int first, Int lo, Int hi, Run&& run) {
-    for (const Segment<T>* s = f.segments + first; s < f.segments + f.count && s->start < hi; ++s) {
-        const Int start = s->start > lo ? s->start : lo, stop = smaller(s->stop * f.copies, hi);
-        if (start < stop) run(*s, start, stop);
-    }
+// What `run` does with the segments between lo and hi, and with their coordinates there. Only sums over coordinates are
+// cut.
+template <class T, class Run> inline void each_segment(const Function<T>& f, Int lo, Int hi, Run&& run) {
+    const Segment<T> *s = f.segments, *end = s + f.count;
+    if (f.count > 1) s = std::partition_point(s, end, [=](const Segment<T>& other) { return other.stop <= lo; });
+    for (; s < end && s->start < hi; ++s) run(*s, max(s->start, lo), min(s->stop * f.copies, hi));
 }
 
 // The columns of m coordinates for the prox of f, or of its conjugate, with the step t[j * each] at coordinate j. A bent
 // segment takes the prox of its formula, for the conjugate too, at another step.
 template <class T, class Step>
 void prepare(const Function<T>& f, Int m, bool conjugate, const Step* t, Int each, Columns<T> out) {
-    each_segment(f, 0, 0, m, [&](const Segment<T>& s, Int start, Int stop) {
+    each_segment(f, 0, m, [&](const Segment<T>& s, Int start, Int stop) {
         const bool mirrored = conjugate && !s.is_bent, is_norm = s.kind == NORM || s.kind == GROUPS;
         const auto each_coordinate = [&](auto columns) {
             for (Int j = start; j < stop; ++j) {
@@ -158,9 +155,9 @@ void prepare(const Function<T>& f, Int m, bool conjugate, const Step* t, Int eac
     });
 }
 
-// Add the gradient at the coordinates lo to hi, from the segment `first` on; x and `out` hold all coordinates.
-template <class T> void add_grad(const Function<T>& f, Int first, Int lo, Int hi, const T* x, T* out, T* work) {
-    each_segment(f, first, lo, hi, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
+// Add the gradient at the coordinates lo to hi; x and `out` hold all coordinates.
+template <class T> void add_grad(const Function<T>& f, Int lo, Int hi, const T* x, T* out, T* work) {
+    each_segment(f, lo, hi, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
         if (s.kind >= QUADRATIC) add_matrix_grad(s, x + start, k.c + start, out + start, work);
         with_kind<T>(s.kind, [&](auto phi) {
             each(start, stop, [&](Int j) { out[j] += phi.grad(x[j], at(k, j)); });
@@ -183,14 +180,13 @@ inline void formula_prox(const Segment<T>& s, bool conjugate, Int m, const T* x,
     });
 }
 
-// Prox, or that of the conjugate, at the coordinates lo to hi, from the segment `first` on; x, guess and `out` begin
-// with lo. Bent segments complete the square,
+// Prox, or that of the conjugate, at the coordinates lo to hi; x, guess and `out` begin with lo. Bent segments complete
+// the square,
 //     prox_{t f}(x) = clip(prox_{s formula}((x - t tilt)/(1 + t ridge))),  s = t/(1 + t ridge),
 // and that of the conjugate is x - t prox_{f/t}(x/t), for which `out` must not be x.
 template <class T>
-void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int lo, Int hi, const T* x, const T* guess,
-          T* out) {
-    each_segment(f, first, lo, hi, [&](const Segment<T>& s, Int start, Int stop) {
+void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int lo, Int hi, const T* x, const T* guess, T* out) {
+    each_segment(f, lo, hi, [&](const Segment<T>& s, Int start, Int stop) {
         const Int m = stop - start, at = start - lo;
         const Columns<T> q = from(ready, start);
         if (!s.is_bent) return formula_prox(s, conjugate, m, x + at, q, guess + at, out + at);
@@ -209,11 +205,11 @@ void prox(const Function<T>& f, bool conjugate, Columns<T> ready, Int first, Int
 // f(x) of m coordinates
 template <class T> double value(const Function<T>& f, Int m, const T* x, double slack, T* work) {
     double sum = 0;
-    each_segment(f, 0, 0, m, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
+    each_segment(f, 0, m, [&, k = f.own](const Segment<T>& s, Int start, Int stop) {
         if (s.kind >= QUADRATIC) sum += matrix_value(s, x + start, k.c + start, work);
         else if (s.kind >= NORM) sum += block_value(s, x + start, k.a + start, k.c + start, slack);
         with_kind<T>(s.kind, [&](auto phi) {
-            sum += total(start, stop, [&](Int j) { return phi.value(x[j], at(k, j), T(slack)); });
+            sum += total(start, stop, [&](Int j) { return double(phi.value(x[j], at(k, j), T(slack))); });
         });
         for (Int j = start; j < stop && s.is_bent; ++j)
             sum += (f.tilt[j] + f.ridge[j] * x[j] / 2) * x[j] + f.base[j] +

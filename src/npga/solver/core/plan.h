@@ -8,7 +8,7 @@ namespace npga {
 
 using Int = std::int64_t;
 
-enum Form : Int { EMPTY, BY_COLUMNS, BY_ROWS, SPARSE };
+enum Form : Int { BY_COLUMNS, BY_ROWS, SPARSE };
 
 // One matrix where it lies in memory; `lead` is the distance between its columns or rows. A sparse one has compressed
 // rows, and where most of these are empty also the row of every entry.
@@ -68,13 +68,12 @@ template <class T> struct Plan {
     Function<T> f, g, h;
     const Int* groups; // group k: the agents groups[k] to groups[k + 1], which fit the cache together
     Int group_count;
-    const Int *f_first, *g_first; // the segments of f and g that group k begins in
-    const Int *links, *neighbours;  // neighbours[links[i]] to neighbours[links[i + 1] - 1] of agent i, in order
+    const Int *links, *neighbours; // neighbours[links[i]] to neighbours[links[i + 1] - 1] of agent i, in order
     const T* weights;
     const T *b, *c, *d_powers;   // gamma B^2, C and D in powers of K, lowest first
     Int new_powers, kept_powers; // rounds of the correction before the gradient step, and of the combination after it
     Int degree;                  // 1, or that of the Chebyshev polynomial P(K) in place of K
-    const T *carry, *scale;      // the pairs of its recursion, see npga/networks/_chebyshev.py
+    const T *carry, *scale;      // the pairs of its recursion, see npga/networks/_exchange.py
 };
 
 // The arrays of a run: d numbers each, then n x p each. New iterates trade places with the last ones, for every thread

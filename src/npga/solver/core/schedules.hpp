@@ -67,10 +67,10 @@ template <class T> Tile whole_rows(const Plan<T>& plan, Int first, Int last) {
     return {first, last, 0, plan.p, 1, (last - first) * plan.p, first * plan.p};
 }
 
-// What `run` does with the groups of a thread and their numbers.
+// What `run` does with the groups of a thread.
 template <class T, class Run> void each_group(const Plan<T>& plan, const Task<T>& task, Run&& run) {
     for (Int k = share(plan.group_count, task, 0); k < share(plan.group_count, task, 1); ++k)
-        run(whole_rows(plan, plan.groups[k], plan.groups[k + 1]), k);
+        run(whole_rows(plan, plan.groups[k], plan.groups[k + 1]));
 }
 
 // With the areas of a thread, between which nothing is exchanged: all its groups in one, or the panels of its chunks, and
@@ -80,9 +80,9 @@ template <class T, class Run> void each_area(const Plan<T>& plan, const Task<T>&
     if (!task.chunk_count) return run(whole_rows(plan, agent(0), agent(1)), static_cast<T*>(nullptr));
     for (Int k = share(task.chunk_count, task, 0); k < share(task.chunk_count, task, 1); ++k) {
         T* pulls = task.pulls + k * plan.d;
-        fill(plan.d, T(0), pulls);
+        fill_n(pulls, plan.d, T(0));
         for (Int lo = task.chunks[k], hi; lo < task.chunks[k + 1]; lo = hi) {
-            hi = smaller(lo + task.rows, task.chunks[k + 1]);
+            hi = min(lo + task.rows, task.chunks[k + 1]);
             run(Tile{0, plan.n, lo, hi, plan.n, hi - lo, lo}, pulls);
         }
     }
@@ -96,7 +96,7 @@ template <class T, class Run> void each_block(const Plan<T>& plan, Tile t, Run&&
         const Int rows = block_rows(A, t.hi - t.lo);
         const T* after = i + 1 < t.last ? row(plan.matrices[i + 1], t.lo) : row(plan.matrices[t.first], t.hi);
         for (Int lo = t.lo, hi; lo < t.hi; lo = hi) {
-            hi = smaller(lo + rows, t.hi);
+            hi = min(lo + rows, t.hi);
             run(Tile{i, i + 1, lo, hi, 1, hi - lo, i * plan.p + lo}, hi < t.hi ? row(A, hi) : after);
         }
     }
@@ -118,24 +118,24 @@ template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out, 
     }
 }
 
-// x_new = prox_{alpha g}(x - alpha (grad f(x) + A^T lam)) and x_hat = x_new + theta (x_new - x) for group k, with A^T lam
-// made here, or from the parts that panels have left.
-template <class T> void descend(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task, Tile t, Int k) {
+// x_new = prox_{alpha g}(x - alpha (grad f(x) + A^T lam)) and x_hat = x_new + theta (x_new - x) for the agents of a tile,
+// with A^T lam made here, or from the parts that panels have left.
+template <class T> void descend(const Plan<T>& plan, const Arrays<T>& now, const Task<T>& task, Tile t) {
     const Int lo = plan.offsets[t.first], hi = plan.offsets[t.last];
     const T theta = T(plan.theta);
-    fill(hi - lo, T(0), now.force + lo);
+    fill_n(now.force + lo, hi - lo, T(0));
     if (!task.chunk_count) pull(plan, t, now.lam, now.force, true);
     for (Int c = 0; c < task.chunk_count; ++c) add(hi - lo, T(1), task.pulls + c * plan.d + lo, now.force + lo);
-    add_grad(plan.f, plan.f_first[k], lo, hi, now.x, now.force, task.work);
+    add_grad(plan.f, lo, hi, now.x, now.force, task.work);
     each(lo, hi, [&](Int j) { now.x_new[j] = now.x[j] - plan.alpha[j] * now.force[j]; });
-    prox(plan.g, false, plan.g.ready, plan.g_first[k], lo, hi, now.x_new + lo, now.x + lo, now.x_new + lo);
+    prox(plan.g, false, plan.g.ready, lo, hi, now.x_new + lo, now.x + lo, now.x_new + lo);
     each(lo, hi, [&](Int j) { now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]); });
 }
 
 // A_i x_i on a tile, into rows that are `width` apart.
 template <class T>
 void images(const Plan<T>& plan, Tile t, const T* x, T* out, Int width, const T* next = nullptr) {
-    for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + k * width);
+    for (Int k = 0; k < t.runs; ++k) fill_n(out + k * width, t.m, T(0));
     for (Int i = t.first; i < t.last; ++i, out += width)
         add_product(plan.matrices[i], t.lo, t.hi, x + plan.offsets[i], out, next);
 }
@@ -176,14 +176,14 @@ void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* sc
 // That power from the one before.
 template <class T> void raise(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power) {
     T* out = power_of_v(plan, now, power) + t.at;
-    for (Int k = 0; k < t.runs; ++k) fill(t.m, T(0), out + k * plan.p);
+    for (Int k = 0; k < t.runs; ++k) fill_n(out + k * plan.p, t.m, T(0));
     add_mixed(plan, now, t, power_of_v(plan, now, power - 1) + t.lo, plan.p, out, plan.p);
 }
 
 // lam+ = prox_{t h*}(D v), in place of lam_prev; returns the sum of lam+ (finite or not).
 template <class T> double finish(const Plan<T>& plan, const Arrays<T>& now, Tile t, T* scratch) {
     const bool joined = plan.h.copies > 1 && t.hi - t.lo == plan.p;
-    double total = 0;
+    double found = 0;
     for (Int k = 0; k < t.runs; ++k) {
         const Int at = t.at + k * plan.p, m = joined ? t.m : t.hi - t.lo, from = joined ? at : t.lo;
         const T* mixed = plan.kept_powers ? scratch : now.v + at;
@@ -191,10 +191,10 @@ template <class T> double finish(const Plan<T>& plan, const Arrays<T>& now, Tile
         for (Int s = 1; s <= plan.kept_powers; ++s) add(t.m, plan.d_powers[s], power_of_v(plan, now, s) + at, scratch);
         T* lam = now.lam_prev + at;
         for (Int j = 0; j < t.m; j += m)
-            prox(plan.h, true, plan.h.ready, 0, from, from + m, mixed + j, now.lam + at + j, lam + j);
-        total += double(sum(t.m, lam));
+            prox(plan.h, true, plan.h.ready, from, from + m, mixed + j, now.lam + at + j, lam + j);
+        found += total(0, t.m, [=](Int j) { return lam[j]; });
     }
-    return total;
+    return found;
 }
 
 // All rounds of P(K) `source` but the last, for the agents of a tile.
@@ -225,7 +225,7 @@ template <bool panels, class T> double iterate(const Plan<T>& plan, Arrays<T>& n
     const Int s = plan.kept_powers, width = panels ? task.rows + 8 : plan.p;
     if (panels) {
         now.message = task.scratch + plan.n * width, now.reply = now.message + plan.n * width;
-        each_group(plan, task, [&](Tile t, Int k) { descend(plan, now, task, t, k); });
+        each_group(plan, task, [&](Tile t) { descend(plan, now, task, t); });
         meet(task);
     }
     double total = 0;
@@ -248,14 +248,14 @@ template <bool panels, class T> double iterate(const Plan<T>& plan, Arrays<T>& n
             if (!s) conclude(t);
         };
         if (panels) each_block(plan, area, rise);
-        else each_group(plan, task, [&](Tile t, Int k) { descend(plan, now, task, t, k), rise(t, nullptr); });
+        else each_group(plan, task, [&](Tile t) { descend(plan, now, task, t), rise(t, nullptr); });
         for (Int power = 1; power <= s; ++power) {
-            const auto mix = [&](Tile t, Int) {
+            const auto mix = [&](Tile t) {
                 raise(plan, now, t, power);
                 if (power == s) conclude(t);
             };
             if (!panels) meet(task), deepen(plan, now, task, area, power_of_v(plan, now, power - 1));
-            panels ? mix(area, 0) : each_group(plan, task, mix);
+            panels ? mix(area) : each_group(plan, task, mix);
         }
     });
     swap(now.x, now.x_new), swap(now.lam, now.lam_prev), swap(now.message, now.reply);
