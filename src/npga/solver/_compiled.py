@@ -39,11 +39,8 @@ _DUAL_BYTES = 1 << 22
 # Bytes that one thread moves in about 0.3 ms. With less work in an iteration, waiting for the other threads costs more
 # than they save, and on a busy machine a thousand times more.
 _THREAD_BYTES = 1 << 21
-_PANEL_ROWS = (32, 1024)
-# Long enough for the prefetcher: a column's piece of a panel, and the bytes of an agent's rows in one.
-_COLUMN_PANEL_ROWS, _ROW_PANEL_BYTES = 256, 1 << 15
-# A block of rows that is read twice at once (see `block_rows` of products.hpp).
-_BLOCK_BYTES = 1 << 13
+# The least and the most rows of a panel: long enough for the prefetcher, above all a column's piece.
+_PANEL_ROWS, _COLUMN_PANEL_ROWS = (64, 1024), (256, 1024)
 # The largest panel whose second reading still comes from a cache, be it the last one.
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
@@ -163,8 +160,9 @@ class CompiledMeter(Meter[State]):
     def _findings(self, state: Iterate) -> Any:
         self._gauge.energy = self.yardstick.energy
         own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
-        table, stopping = np.zeros(1, _FINDINGS), c.Stopping()
-        self._method.order.sweep(c.Arrays(**own), np.zeros(1), gauge=self._gauge, stopping=stopping, table=table)
+        table = np.zeros(1, _FINDINGS)
+        self._gauge.table, self._gauge.to = table.ctypes.data, c.Stopping()
+        self._method.order.sweep(c.Arrays(**own), np.zeros(1), gauge=self._gauge)
         return table[0]
 
     def _records(self, iterations: list[int], rounds: list[int], table: Array) -> list[Record]:
@@ -186,10 +184,10 @@ class CompiledMeter(Meter[State]):
             if len(points) == 1:
                 return method.advance(state, int(points[0] - state.iteration)), []
             unit, tests = self.yardstick, dict(zip(SWEPT, tested.tolist(), strict=False))
-            stopping = c.Stopping(
+            self._gauge.to = c.Stopping(
                 **tests, distance=unit.distance, first_increment=unit.increment or 1.0, first_size=unit.size or 1.0
             )
-            return self._sweep(state, order, points, stopping)
+            return self._sweep(state, order, points)
 
         return leap
 
@@ -209,13 +207,13 @@ class CompiledMeter(Meter[State]):
             points.append(min(next_record(points[-1], every), max_iters))
         return np.array(points)
 
-    def _sweep(self, state: State, order: WorkOrder, points: Array, stopping: Any) -> tuple[State, list[Record]]:
+    def _sweep(self, state: State, order: WorkOrder, points: Array) -> tuple[State, list[Record]]:
         method, buffers = self._method, Buffers(state, self._method.messages)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros(len(lengths), _FINDINGS)
-        self._gauge.energy = self.yardstick.energy
+        self._gauge.energy, self._gauge.table = self.yardstick.energy, table.ctypes.data
         begun = time.perf_counter()
-        rows, done = order.sweep(buffers.arrays, lengths, gauge=self._gauge, stopping=stopping, table=table)
+        rows, done = order.sweep(buffers.arrays, lengths, gauge=self._gauge)
         order.pace.note(False, time.perf_counter() - begun, done)
         after = buffers.state(state, done, method.rounds)
         whole = rows > 0 and after.iteration == points[rows - 1]
@@ -254,25 +252,17 @@ def _panel_rows(plan: Plan) -> int:
 
     Where a round lies between v and lam+, that is A of all agents and eight arrays, and where so few rows are not worth
     their loops the last cache; else A of one agent and the four arrays that messages are made from and added to. 0 when
-    even the last cache is too small.
+    even the last cache is too small. Of matrices by rows, a panel has whole blocks (see `block_rows` of products.hpp).
     """
-    low, sizes = plan.struct, plan.parts.bytes_of_A
-    own, dual_row = int(sizes.max()) / low.p, low.n * plan.dtype.itemsize
-    bytes_of_row = int(sizes.sum()) / low.p + 8 * dual_row if low.kept_powers else own + 4 * dual_row
-    least, most = _PANEL_ROWS
-    forms, room, block = {matrix.form for matrix in plan.parts.matrices if matrix.columns}, _CACHE_BYTES, 8
-    if BY_COLUMNS in forms:
-        least = _COLUMN_PANEL_ROWS
-    elif BY_ROWS in forms and low.kept_powers:
-        least = max(least, min(int(_ROW_PANEL_BYTES / own) // 8 * 8, low.p // 4))
-    elif BY_ROWS in forms:  # whole blocks, and more of them: what is read twice is in the first cache
-        room, block = 3 * _CACHE_BYTES // 2, max(4, int(_BLOCK_BYTES / own) // 4 * 4)
+    low, sizes, dual_row = plan.struct, plan.parts.bytes_of_A, plan.struct.n * plan.dtype.itemsize
+    forms = {matrix.form for matrix in plan.parts.matrices if matrix.columns}
+    bytes_of_row = sizes.sum() / low.p + 8 * dual_row if low.kept_powers else sizes.max() / low.p + 4 * dual_row
+    least, most = _COLUMN_PANEL_ROWS if BY_COLUMNS in forms else _PANEL_ROWS
     if low.p < 4 * least or least * bytes_of_row > _PANEL_BYTES:
         return 0
-    rows = min(max(int(room / bytes_of_row), least), most)
+    rows, block = min(max(int(_CACHE_BYTES / bytes_of_row), least), most), 16 if BY_ROWS in forms else 8
     panels = -(-low.p // (rows * _CHUNKS)) * _CHUNKS  # the same number for every chunk
-    even: int = -(-low.p // (panels * block)) * block
-    return max(even, least)
+    return int(max(-(-low.p // (panels * block)) * block, least))
 
 
 class WorkOrder:
@@ -299,11 +289,11 @@ class WorkOrder:
         scratch = 3 * low.n * (rows + 8) if rows else int(np.diff(groups).max()) * low.p
         room = np.empty((self.threads, scratch + plan.parts.f.work), plan.dtype)
 
-        def task(thread: int, threads: int) -> Any:
-            own = {"thread": thread, "scratch": room[thread], "work": room[thread, scratch:]}
-            return c.Task(threads=threads, chunk_count=count, rows=rows, **own, **shared)
+        def team(threads: int) -> list[Any]:
+            own = [{"thread": k, "scratch": room[k], "work": room[k, scratch:]} for k in range(threads)]
+            return [c.Task(threads=threads, chunk_count=count, rows=rows, **each, **shared) for each in own]
 
-        self._team, self._alone = [task(k, self.threads) for k in range(self.threads)], task(0, 1)
+        self._teams = {True: team(self.threads), False: team(1)}
 
     def __call__(self, arrays: Any, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
@@ -317,19 +307,17 @@ class WorkOrder:
 
     def sweep(
         self, arrays: Any, lengths: Array, threaded: bool = False, images: bool = True, fresh: bool = True,
-        gauge: Any = None, stopping: Any = None, table: Array | None = None,
+        gauge: Any = None,
     ) -> tuple[int, int]:  # fmt: skip
-        """Several lengths of iterations, with a row of findings after each if there is a table; see core.cpp."""
-        team = self._team if threaded else [self._alone]
+        """Several lengths of iterations, with a row of findings after each if there is a gauge; see core.cpp."""
+        team, measured = self._teams[threaded], None if gauge is None else ctypes.addressof(gauge)
         done, lengths = np.zeros(len(team), np.int64), lengths.astype(np.int64)
-        measured = [None if struct is None else ctypes.addressof(struct) for struct in (gauge, stopping)]
-        measured.append(None if table is None else table.ctypes.data)
         copies = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
         calls = []
         for k, (task, own) in enumerate(zip(team, copies, strict=True)):
             task.images, task.fresh = images, fresh
             place = self.plan.address, ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
-            calls.append(partial(self.plan.calls["sweep"], *place, *measured, done[k:].ctypes.data))
+            calls.append(partial(self.plan.calls["sweep"], *place, measured, done[k:].ctypes.data))
         return int(together(calls)[0]), int(done[0])
 
 
@@ -358,21 +346,17 @@ class Pace:
         self._warm.add(threaded)
 
     def _choose(self) -> bool:
-        for choice in self._choices:
-            if choice not in self._seconds:
-                return choice
         self._pieces += 1
-        faster = min(self._choices, key=self._seconds.__getitem__)
-        return faster if self._pieces % _RETRY or len(self._choices) == 1 else not faster
+        fastest_first = sorted(self._choices, key=lambda choice: self._seconds.get(choice, 0.0))  # or not known yet
+        return fastest_first[0 if self._pieces % _RETRY else -1]
 
     def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
         """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
         done = ran = piece = 0
         while done < iterations and ran == piece:
-            threaded, piece = self._choose(), iterations - done
-            if len(self._choices) > 1:
-                known = self._seconds.get(threaded, _PIECE_SECONDS)
-                piece = min(piece, max(1, int(_PIECE_SECONDS / max(known, 1e-9))))
+            threaded = self._choose()
+            known = self._seconds.get(threaded, _PIECE_SECONDS)
+            piece = min(iterations - done, max(1, int(_PIECE_SECONDS / max(known, 1e-9))))
             begun = time.perf_counter()
             ran = run(piece, threaded, done + piece == iterations)
             self.note(threaded, time.perf_counter() - begun, ran)

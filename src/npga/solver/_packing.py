@@ -7,8 +7,7 @@ so that another plan with other steps costs little. What has no formula in the c
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,11 +39,10 @@ class UnsupportedError(Exception):
     """What the compiled core cannot run, or why there is none; the message names it."""
 
 
-@contextmanager
-def _said_of(title: str) -> Iterator[None]:
-    """Name the owner of what is refused inside."""
+def _packed(title: str, pack: Callable[..., Any], *given: Any) -> Any:
+    """What `pack` makes of what is given; where it refuses, its owner is named."""
     try:
-        yield
+        return pack(*given)
     except UnsupportedError as culprit:
         raise UnsupportedError(f"{title} is {culprit}, which has no kernel") from None
 
@@ -120,19 +118,16 @@ class Parts:
     """What the core knows of a problem, whatever the network."""
 
     def __init__(self, problem: Problem) -> None:
-        self.packed = []
-        for i, agent in enumerate(problem.agents):
-            with _said_of(f"A of {problem.title(i)}"):
-                self.packed.append(pack_matrix(agent.A, problem.dtype))
+        dtype, agents = problem.dtype, enumerate(problem.agents)
+        self.packed = [_packed(f"A of {problem.title(i)}", pack_matrix, agent.A, dtype) for i, agent in agents]
         self.matrices = (c.Matrix * problem.n)(*self.packed)
         self.bytes_of_A = np.array(
             [sum(getattr(field, "nbytes", 0) for field in matrix.given.values()) for matrix in self.packed], np.int64
         )
-        self.groups = _cut(self.bytes_of_A + 6 * problem.p * problem.dtype.itemsize)
+        self.groups = _cut(self.bytes_of_A + 6 * problem.p * dtype.itemsize)
         self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
         self.f, self.g = _joined(problem, "f", smooth=True), _joined(problem, "g", smooth=False)
-        with _said_of("h"):
-            self.h = PackedFunction(problem.h, problem.p, problem.dtype, smooth=False)
+        self.h = _packed("h", PackedFunction, problem.h, problem.p, dtype, False)
 
 
 _PARTS: WeakKeyDictionary[Problem, Parts | str] = WeakKeyDictionary()
@@ -157,8 +152,8 @@ def _joined(problem: Problem, role: str, smooth: bool) -> PackedFunction:
         return PackedFunction(getattr(problem, role), problem.d, problem.dtype, smooth)
     except UnsupportedError:
         for i, agent in enumerate(problem.agents):
-            with _said_of(f"{role} of {problem.title(i)}"):
-                PackedFunction(getattr(agent, role), int(problem.sizes[i]), problem.dtype, smooth)
+            own = getattr(agent, role), int(problem.sizes[i]), problem.dtype, smooth
+            _packed(f"{role} of {problem.title(i)}", PackedFunction, *own)
         raise
 
 
@@ -214,7 +209,8 @@ class PackedFunction:
             return
         fields: dict[str, Any] = {"kind": int(form.kind), "start": start, "stop": stop, "is_bent": bent}
         if form.kind.has_matrix:
-            vector = np.full(form.matrix.shape[0], form.vector, columns["a"].dtype)
+            sign = -1.0 if form.kind == Kind.LEAST_SQUARES else 1.0  # M r + v in either kind
+            vector = np.full(form.matrix.shape[0], sign * form.vector, columns["a"].dtype)
             fields |= {"matrix": pack_matrix(form.matrix, vector.dtype), "vector": vector, "weight": float(form.a)}
         elif not form.kind.is_separable:  # one group of all coordinates, unless it says otherwise
             sizes = [group.size for group in form.groups] or [form.size]

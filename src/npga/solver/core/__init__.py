@@ -48,7 +48,7 @@ structs = _declared()
 # What core.cpp lists, in its order; calls release the interpreter's lock.
 _ENTRIES = {
     "prepare": CFUNCTYPE(None, c_void_p),
-    "sweep": CFUNCTYPE(c_int64, *[c_void_p] * 4, c_int64, *[c_void_p] * 4),
+    "sweep": CFUNCTYPE(c_int64, *[c_void_p] * 4, c_int64, *[c_void_p] * 2),
     "apply": CFUNCTYPE(c_double, c_void_p, c_int64, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p),
 }
 

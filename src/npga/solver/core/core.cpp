@@ -20,13 +20,13 @@ template <class T> void prepare_steps(const Plan<T>& plan) {
     for (Int k = 0; k < plan.h.copies; ++k) prepare(plan.h, plan.p, true, &t, 0, from(plan.h.ready, k * plan.p));
 }
 
-// Advance by lengths[0], lengths[1], ... iterations, with a row of findings after each unless `table` is null. Ends where a
+// Advance by lengths[0], lengths[1], ... iterations, with a row of findings after each unless `gauge` is null. Ends where a
 // stopping rule fires, and at the first lam that is not finite. Returns the number of whole lengths, and in `done` that of
 // iterations. Every thread runs this with its own task and arrays, and the first of them measures. There is no other way
 // to iterate, so that the bits are the same wherever a run pauses. A length of 0 measures only.
 template <class T>
 Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, const Int* lengths, Int count,
-                  const Gauge<T>* gauge, const Stopping* to, Findings* table, Int* done) {
+                  const Gauge<T>* gauge, Int* done) {
     if (lengths[0] > 0) begin(plan, now, task);
     meet(task);
     Int turns = *done = 0;
@@ -37,9 +37,9 @@ Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, cons
             const auto iteration = task.chunk_count ? iterate<true, T> : iterate<false, T>;
             if (!std::isfinite(agree(task, iteration(plan, now, task, pause), ++turns))) return row;
         }
-        if (!table) continue;
-        if (task.thread == 0) measure(plan, *gauge, now, table[row]);
-        if (agree(task, task.thread == 0 && stops(table[row], *to), ++turns) > 0) return row + 1;
+        if (!gauge) continue;
+        if (task.thread == 0) measure(plan, *gauge, now, gauge->table[row]);
+        if (agree(task, task.thread == 0 && stops(gauge->table[row], gauge->to), ++turns) > 0) return row + 1;
     }
     return count;
 }

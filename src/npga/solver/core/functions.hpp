@@ -34,16 +34,14 @@ template <class Sum, class T, class At> inline Sum length(Int m, At at, const T*
 template <class T> inline void simplex(bool conjugate, Int m, const T* x, Columns<T> q, T* out) {
     T shift = x[0] - q.c[0], theta = -std::numeric_limits<T>::infinity();
     for (Int j = 1; j < m; ++j) shift = x[j] - q.c[j] > shift ? x[j] - q.c[j] : shift;
-    for (Int count = m + 1, kept = 0; kept != count;) {
-        if (kept) count = kept;
+    for (Int count = m + 2, kept = m + 1; kept && kept < count;) { // none is kept of what is not a number
         T sum = 0;
-        kept = 0;
+        count = kept, kept = 0;
         for (Int j = 0; j < m; ++j) {
             const T r = x[j] - q.c[j] - shift;
             if (r > theta) sum += r, ++kept;
         }
-        if (kept != count) theta = (sum - q.a[0]) / T(kept);
-        if (!kept) break; // not numbers
+        theta = (sum - q.a[0]) / T(kept);
     }
     for (Int j = 0; j < m; ++j) {
         const T inside = max(x[j] - q.c[j] - shift - theta, T(0));
@@ -85,40 +83,35 @@ template <class T> double block_value(const Segment<T>& s, const T* x, const T* 
 
 // ---------------------------------------------------------------- functions with a matrix, r = x - c
 //
-//     QUADRATIC   w (r.M r/2 + v.r)          LEAST_SQUARES   (w/2) |M r - v|^2
+//     QUADRATIC   w (r.M r/2 + v.r)          LEAST_SQUARES   (w/2) |M r + v|^2
 
-// r and M r in `work`, which holds as many numbers as M has columns and rows; returns the address of M r.
+// r and y = M r + v in `work`, which holds as many numbers as M has columns and rows; returns the address of y.
 template <class T> inline T* image(const Segment<T>& s, const T* x, const T* c, T* work) {
     const Matrix<T>& M = s.matrix;
     T* out = work + M.columns;
     for (Int j = 0; j < M.columns; ++j) work[j] = x[j] - c[j];
-    fill_n(out, M.rows, T(0));
+    std::copy_n(s.vector, M.rows, out);
     add_product(M, 0, M.rows, work, out);
     return out;
 }
 
+// out += w y, or w M^T y
 template <class T> void add_matrix_grad(const Segment<T>& s, const T* x, const T* c, T* out, T* work) {
-    const Matrix<T>& M = s.matrix;
-    const T w = T(s.weight);
-    T* Mr = image(s, x, c, work);
-    if (s.kind == QUADRATIC) {
-        for (Int j = 0; j < M.columns; ++j) out[j] += w * (Mr[j] + s.vector[j]);
-        return;
+    const T* slope = image(s, x, c, work);
+    if (s.kind == LEAST_SQUARES) {
+        fill_n(work, s.matrix.columns, T(0));
+        add_adjoint(s.matrix, 0, s.matrix.rows, slope, work);
+        slope = work;
     }
-    for (Int j = 0; j < M.rows; ++j) Mr[j] -= s.vector[j];
-    fill_n(work, M.columns, T(0));
-    add_adjoint(M, 0, M.rows, Mr, work);
-    for (Int j = 0; j < M.columns; ++j) out[j] += w * work[j];
+    add(s.matrix.columns, T(s.weight), slope, out);
 }
 
+// (w/2) r.(y + v), or (w/2) y.y
 template <class T> double matrix_value(const Segment<T>& s, const T* x, const T* c, T* work) {
-    const T* Mr = image(s, x, c, work);
+    const T* y = image(s, x, c, work);
     double total = 0;
-    for (Int j = 0; j < s.matrix.rows; ++j) {
-        const T r = s.kind == QUADRATIC ? work[j] : (Mr[j] - s.vector[j]) / 2;
-        total += r * (s.kind == QUADRATIC ? Mr[j] / 2 + s.vector[j] : Mr[j] - s.vector[j]);
-    }
-    return s.weight * total;
+    for (Int j = 0; j < s.matrix.rows; ++j) total += s.kind == QUADRATIC ? work[j] * (y[j] + s.vector[j]) : y[j] * y[j];
+    return s.weight * total / 2;
 }
 
 // ---------------------------------------------------------------- all segments

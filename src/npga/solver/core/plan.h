@@ -82,8 +82,7 @@ template <class T> struct Arrays {
     T *x, *x_new, *x_hat, *force; // force: A^T lam, then the whole gradient
     T *lam, *lam_prev, *u, *v; // v is followed by K v, ..., K^s v
     T *message, *reply, *Ax;
-    const T* source;                     // what P(K) is applied to, where the degree is above 1; then
-    T *rest, *rest_new, *change, *total; // what is left of the source, the last term, and the sum of terms so far
+    T *rest, *rest_new, *change, *total; // of P(K): what is left of its source, the last term, the sum of terms so far
 };
 
 // The part of one of several threads, which share the groups, or the chunks that panels of `rows` rows are dealt out in.
@@ -98,7 +97,18 @@ template <class T> struct Task {
     double* sums;            // two of each thread
 };
 
-// What a measurement must know beside the plan: the units of npga.problem.residual, and scratch.
+// What is measured.
+struct Findings {
+    double kkt, energy, size, spread, gap, objective, largest, increment;
+};
+
+// What the stopping test compares with; a limit that is off is -1, or infinite for growth and size.
+struct Stopping {
+    double tol, gap_tol, growth, size;            // the limits
+    double distance, first_increment, first_size; // what they are relative to
+};
+
+// What a measurement must know beside the plan: the units of npga.problem.residual, and scratch; and where it is written.
 template <class T> struct Gauge {
     double energy, least_step, largest_step, slack;
     Int g_is_zero, h_is_indicator, blocks, pieces;
@@ -109,17 +119,8 @@ template <class T> struct Gauge {
     const T* reference;          // or null
     double* agents;                      // scratch: 5 for each piece,
     T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 4 max(p, d), and that of functions with a matrix
-};
-
-// What is measured.
-struct Findings {
-    double kkt, energy, size, spread, gap, objective, largest, increment;
-};
-
-// What the stopping test compares with; a limit that is off is -1, or infinite for growth and size.
-struct Stopping {
-    double tol, gap_tol, growth, size;            // the limits
-    double distance, first_increment, first_size; // what they are relative to
+    Findings* table;                     // a row for each measurement
+    Stopping to;
 };
 
 } // namespace npga

@@ -19,7 +19,6 @@ template <class To> inline To read(const void* from) {
     return x;
 }
 template <class T> inline Vector<T> load(const T* from) { return read<Vector<T>>(from); }
-template <class T, class V> inline void store(T* to, V x) { std::memcpy(to, &x, sizeof x); }
 template <class T> inline T sum(Vector<T> x) {
     T total = 0;
     for (Int w = 0; w < LANES<T> / 2; ++w) total += x[w] + x[w + LANES<T> / 2];
@@ -137,49 +136,36 @@ template <class T>
 inline void add_differences(const Plan<T>& plan, T factor, Int i, const T* u, Int width, Int m, T* out) {
     const T *own = u + i * width, *weight = plan.weights + plan.links[i];
     const Int *other = plan.neighbours + plan.links[i], count = plan.links[i + 1] - plan.links[i], lanes = LANES<T>;
-    const auto some = [&](auto vectors, Int j) {
-        Vector<T> x[vectors.value], s[vectors.value] = {};
-        for (Int w = 0; w < vectors.value; ++w) x[w] = load(own + j + w * lanes);
+    const auto some = [&](auto vectors, auto zero, Int j) { // that many vectors of a type, or single numbers
+        using V = decltype(zero);
+        constexpr Int size = sizeof(V) / sizeof(T);
+        V x[vectors.value], s[vectors.value] = {};
+        for (Int w = 0; w < vectors.value; ++w) x[w] = read<V>(own + j + w * size);
         for (Int k = 0; k < count; ++k)
             for (Int w = 0; w < vectors.value; ++w)
-                s[w] += weight[k] * (x[w] - load(u + other[k] * width + j + w * lanes));
-        for (Int w = 0; w < vectors.value; ++w) store(out + j + w * lanes, load(out + j + w * lanes) + factor * s[w]);
+                s[w] += weight[k] * (x[w] - read<V>(u + other[k] * width + j + w * size));
+        for (Int w = 0; w < vectors.value; ++w) {
+            const V changed = read<V>(out + j + w * size) + factor * s[w];
+            std::memcpy(out + j + w * size, &changed, sizeof changed);
+        }
     };
     Int j = 0;
-    for (; j + 4 * lanes <= m; j += 4 * lanes) some(std::integral_constant<Int, 4>{}, j);
-    for (; j + lanes <= m; j += lanes) some(std::integral_constant<Int, 1>{}, j);
-    for (; j < m; ++j) {
-        T sum = 0;
-        for (Int k = 0; k < count; ++k) sum += weight[k] * (own[j] - u[other[k] * width + j]);
-        out[j] += factor * sum;
-    }
+    for (; j + 4 * lanes <= m; j += 4 * lanes) some(std::integral_constant<Int, 4>{}, Vector<T>{}, j);
+    for (; j + lanes <= m; j += lanes) some(std::integral_constant<Int, 1>{}, Vector<T>{}, j);
+    for (; j < m; ++j) some(std::integral_constant<Int, 1>{}, T(0), j);
 }
 
-// One round of P(K) `source` for agent i, all but the last: the term e = carry e + scale K rest, its sum, and what is
-// left of the source without it. P(K) is the polynomial of npga/networks/_exchange.py, in the same letters.
-template <class T> inline void stage(const Plan<T>& plan, const Arrays<T>& now, Int round, Int i) {
-    const Int at = i * plan.p;
-    const T carry = round ? plan.carry[round] : T(0), *source = now.source + at;
-    T *left = now.rest_new + at, *change = now.change + at, *sum = now.total + at;
-    if (round == 0) fill_n(change, plan.p, T(0)), fill_n(sum, plan.p, T(0));
-    for (Int j = 0; j < plan.p; ++j) change[j] *= carry;
-    add_differences(plan, plan.scale[round], i, round ? now.rest : now.source, plan.p, plan.p, change);
-    each(0, plan.p, [=](Int j) { sum[j] += change[j], left[j] = source[j] - sum[j]; });
-}
-
-// out += K u on a tile, or P(K) u, of which all rounds but the last are done: a block of columns at a time, so that an
-// agent's neighbours find its numbers in the cache. u points to the row of agent 0, `out` to that of the first agent.
+// out += K u on a tile, a block of columns at a time, so that an agent's neighbours find its numbers in the cache; or P(K) u,
+// which is in now.total by then. u points to the row of agent 0, `out` to that of the first agent.
 template <class T>
 void add_mixed(const Plan<T>& plan, const Arrays<T>& now, Tile t, const T* u, Int width, T* out, Int out_width) {
-    const Int block = 128, last = plan.degree - 1;
+    const Int block = 128;
     for (Int lo = 0; lo < t.hi - t.lo; lo += block)
         for (Int i = t.first; i < t.last; ++i) {
             const Int m = min(block, t.hi - t.lo - lo), at = i * plan.p + t.lo + lo;
             T* own = out + (i - t.first) * out_width + lo;
-            if (!last) add_differences(plan, T(1), i, u + lo, width, m, own);
-            if (!last) continue;
-            for (Int j = 0; j < m; ++j) own[j] += now.total[at + j] + plan.carry[last] * now.change[at + j];
-            add_differences(plan, plan.scale[last], i, now.rest + t.lo + lo, plan.p, m, own);
+            if (plan.degree == 1) add_differences(plan, T(1), i, u + lo, width, m, own);
+            else add(m, T(1), now.total + at, own);
         }
 }
 

@@ -147,9 +147,7 @@ template <class T> void compose(const Plan<T>& plan, const Arrays<T>& now, Tile 
     for (Int k = 0; k < t.runs; ++k) {
         const Int at = t.at + k * plan.p;
         const T *lam = now.lam + at, *lam_prev = now.lam_prev + at, *v = power_of_v(plan, now, plan.kept_powers) + at;
-        T* own = out + k * width;
-        if (b == 0) each(0, t.m, [=](Int j) { own[j] = c * (lam[j] - lam_prev[j]); });
-        else each(0, t.m, [=](Int j) { own[j] = c * (lam[j] - lam_prev[j]) + b * v[j]; });
+        each(0, t.m, [=, own = out + k * width](Int j) { own[j] = c * (lam[j] - lam_prev[j]) + b * v[j]; });
     }
     if (power < plan.new_powers) add_mixed(plan, now, t, now.message, width, out, width);
 }
@@ -197,11 +195,15 @@ template <class T> double finish(const Plan<T>& plan, const Arrays<T>& now, Tile
     return found;
 }
 
-// All rounds of P(K) `source` but the last, for the agents of a tile.
+// P(K) `source` into now.total, for the agents of a tile, where that is not K itself. Every round adds a term e = carry e +
+// scale K rest, and the rest is what is left of the source: npga/networks/_exchange.py, in the same letters.
 template <class T> void deepen(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, Tile t, const T* source) {
-    now.source = source;
-    for (Int round = 0; round < plan.degree - 1; ++round) {
-        for (Int i = t.first; i < t.last; ++i) stage(plan, now, round, i);
+    for (Int round = 0; round < plan.degree && plan.degree > 1; ++round) {
+        if (round == 0) fill_n(now.change + t.at, t.m, T(0)), fill_n(now.total + t.at, t.m, T(0));
+        each(t.at, t.at + t.m, [&](Int j) { now.change[j] *= plan.carry[round]; });
+        for (Int i = t.first; i < t.last; ++i)
+            add_differences(plan, plan.scale[round], i, round ? now.rest : source, plan.p, plan.p, now.change + i * plan.p);
+        each(t.at, t.at + t.m, [&](Int j) { now.total[j] += now.change[j], now.rest_new[j] = source[j] - now.total[j]; });
         meet(task);
         swap(now.rest, now.rest_new);
     }
