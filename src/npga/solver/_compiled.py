@@ -234,9 +234,8 @@ def schedule_for(plan: Plan) -> WorkOrder:
     low, sizes = plan.struct, plan.parts.bytes_of_A
     dual_bytes, largest, whole = low.n * low.p * plan.dtype.itemsize, int(sizes.max()), int(sizes.sum())
     work = 2 * whole + 6 * dual_bytes + plan.links * low.p * plan.dtype.itemsize // 2
-    outgrown = largest > _CACHE_BYTES or dual_bytes > _DUAL_BYTES
-    if not low.kept_powers:  # a panel reads A from the first cache the second time
-        outgrown |= largest > _CACHE_BYTES // 4 and whole > _PANEL_BYTES
+    at_once = not low.kept_powers and whole > _PANEL_BYTES  # a panel reads A from the first cache the second time
+    outgrown = largest > (_CACHE_BYTES // 4 if at_once else _CACHE_BYTES) or dual_bytes > _DUAL_BYTES
     by_panels = outgrown and plan.parts.h.is_separable and low.degree == 1
     return WorkOrder(plan, thread_limit() if work >= _THREAD_BYTES else 1, _panel_rows(plan) if by_panels else 0)
 
@@ -278,7 +277,7 @@ class WorkOrder:
         panels = -(-low.p // rows) if rows else 0
         count = min(max(_CHUNKS, threads), panels)
         self.threads = min(threads, count or len(groups) - 1)
-        self.pace = Pace(self.threads)
+        self.pace, self._fresh = Pace(self.threads), True
         shared = {
             "chunks": (np.linspace(0, panels, count + 1).round() * rows).clip(max=low.p).astype(np.int64),
             "pulls": np.empty((count, low.d), plan.dtype),
@@ -297,27 +296,22 @@ class WorkOrder:
 
     def __call__(self, arrays: Any, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
-
-        def run(count: int, threaded: bool, last: bool) -> int:
-            nonlocal fresh
-            now, fresh = fresh, False
-            return self.sweep(arrays, np.array([count]), threaded, last, now)[1]
-
-        return self.pace(run, iterations)
+        self._fresh = fresh
+        return self.pace(lambda count, *how: self.sweep(arrays, np.array([count]), *how)[1], iterations)
 
     def sweep(
-        self, arrays: Any, lengths: Array, threaded: bool = False, images: bool = True, fresh: bool = True,
-        gauge: Any = None,
-    ) -> tuple[int, int]:  # fmt: skip
+        self, arrays: Any, lengths: Array, threaded: bool = False, images: bool = True, gauge: Any = None
+    ) -> tuple[int, int]:
         """Several lengths of iterations, with a row of findings after each if there is a gauge; see core.cpp."""
         team, measured = self._teams[threaded], None if gauge is None else ctypes.addressof(gauge)
         done, lengths = np.zeros(len(team), np.int64), lengths.astype(np.int64)
         copies = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
         calls = []
         for k, (task, own) in enumerate(zip(team, copies, strict=True)):
-            task.images, task.fresh = images, fresh
+            task.images, task.fresh = images, self._fresh
             place = self.plan.address, ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
             calls.append(partial(self.plan.calls["sweep"], *place, measured, done[k:].ctypes.data))
+        self._fresh = False
         return int(together(calls)[0]), int(done[0])
 
 

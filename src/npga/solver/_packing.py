@@ -121,9 +121,8 @@ class Parts:
         dtype, agents = problem.dtype, enumerate(problem.agents)
         self.packed = [_packed(f"A of {problem.title(i)}", pack_matrix, agent.A, dtype) for i, agent in agents]
         self.matrices = (c.Matrix * problem.n)(*self.packed)
-        self.bytes_of_A = np.array(
-            [sum(getattr(field, "nbytes", 0) for field in matrix.given.values()) for matrix in self.packed], np.int64
-        )
+        sizes = [sum(getattr(field, "nbytes", 0) for field in matrix.given.values()) for matrix in self.packed]
+        self.bytes_of_A = np.array(sizes, np.int64)
         self.groups = _cut(self.bytes_of_A + 6 * problem.p * dtype.itemsize)
         self.offsets = np.ascontiguousarray(problem.A.offsets, np.int64)
         self.f, self.g = _joined(problem, "f", smooth=True), _joined(problem, "g", smooth=False)

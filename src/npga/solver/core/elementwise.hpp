@@ -78,10 +78,7 @@ template <class T> struct Huber : Zero<T> {
 
 // max(a r, b r), a <= b. The conjugate is c y on a <= y <= b.
 template <class T> struct Kinked : Zero<T> {
-    static T value(T x, Row<T> k, T) {
-        const T left = k.a * (x - k.c), right = k.b * (x - k.c);
-        return left > right ? left : right;
-    }
+    static T value(T x, Row<T> k, T) { return max(k.a * (x - k.c), k.b * (x - k.c)); }
     static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, t * k.b, k.c}; }
     static T prox(T x, Row<T> q) { return x - clip(x - q.c, q.a, q.b); }
     static Row<T> for_conj(Row<T> k, T t) { return {k.a, k.b, t * k.c}; }
@@ -92,7 +89,7 @@ template <class T> struct Kinked : Zero<T> {
 template <class T> struct Interval : Zero<T> {
     static T value(T x, Row<T> k, T slack) {
         const bool member = x >= k.a - slack * (1 + std::abs(k.a)) && x <= k.b + slack * (1 + std::abs(k.b));
-        return member ? T(0) : std::numeric_limits<T>::infinity();
+        return member ? T(0) : T(INFINITY);
     }
     static T prox(T x, Row<T> q) { return clip(x, q.a, q.b); }
     static Row<T> for_conj(Row<T> k, T t) { return {t * k.a, t * k.b, 0}; }
@@ -230,9 +227,7 @@ template <class T> struct NegLog : Zero<T> {
         const T far = std::abs(y) + std::sqrt(y * y + 4 * s);
         return y >= 0 ? far / 2 : 2 * s / far;
     }
-    static T value(T x, Row<T> k, T) {
-        return x > k.c ? -k.a * std::log(x - k.c) : std::numeric_limits<T>::infinity();
-    }
+    static T value(T x, Row<T> k, T) { return x > k.c ? -k.a * std::log(x - k.c) : T(INFINITY); }
     static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 0, k.c}; }
     static T prox(T x, Row<T> q) { return q.c + root(x - q.c, q.a); }
     static Row<T> for_conj(Row<T> k, T t) { return {t * k.a, 0, t * k.c}; }
@@ -255,7 +250,7 @@ template <class T> struct Entropy : Zero<T> {
     }
     static T value(T x, Row<T> k, T) {
         const T r = x - k.c;
-        return r > 0 ? k.a * r * std::log(r) : r == 0 ? T(0) : std::numeric_limits<T>::infinity();
+        return r > 0 ? k.a * r * std::log(r) : r == 0 ? T(0) : T(INFINITY);
     }
     static Row<T> for_prox(Row<T> k, T t) { return {t * k.a, 1 + std::log(t * k.a), k.c}; }
     static T prox(T x, Row<T> q) { return q.c + q.a * omega((x - q.c) / q.a - q.b); }

@@ -23,16 +23,14 @@ template <class T, class Run> inline void each_norm(const Segment<T>& s, Run&& r
 
 // |r| on a group
 template <class Sum, class T, class At> inline Sum length(Int m, At at, const T* x, const T* c) {
-    Sum squares = 0;
-    for (Int k = 0; k < m; ++k) squares += Sum(x[at(k)] - c[at(k)]) * Sum(x[at(k)] - c[at(k)]);
-    return std::sqrt(squares);
+    return std::sqrt(total(0, m, [=](Int k) { return Sum(x[at(k)] - c[at(k)]) * Sum(x[at(k)] - c[at(k)]); }));
 }
 
 // r - max(r - theta, 0) or max(r - theta, 0) with theta such that the latter has the sum a. Starting from all
 // coordinates, those at or below the threshold of the others are dropped until none is left to drop (Michelot, 1986): the
 // same threshold as by sorting. The shift by the maximum keeps the sums small.
 template <class T> inline void simplex(bool conjugate, Int m, const T* x, Columns<T> q, T* out) {
-    T shift = x[0] - q.c[0], theta = -std::numeric_limits<T>::infinity();
+    T shift = x[0] - q.c[0], theta = -INFINITY;
     for (Int j = 1; j < m; ++j) shift = x[j] - q.c[j] > shift ? x[j] - q.c[j] : shift;
     for (Int count = m + 2, kept = m + 1; kept && kept < count;) { // none is kept of what is not a number
         T sum = 0;
@@ -66,19 +64,17 @@ template <class T> inline void block_prox(const Segment<T>& s, bool conjugate, c
 
 // f(x), membership up to the tolerance of npga.functions.
 template <class T> double block_value(const Segment<T>& s, const T* x, const T* a, const T* c, double slack) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    double sum = 0, least = infinity, largest = 0, norms = 0;
+    double sum = 0, least = INFINITY, largest = 0, norms = 0;
     for (Int j = 0; j < s.stop - s.start; ++j) {
         const double r = x[j] - c[j], far = std::abs(c[j]);
         sum += r;
-        least = r < least ? r : least;
-        largest = far > largest ? far : largest;
+        least = min(least, r), largest = max(largest, far);
     }
-    if (s.kind == SIMPLEX) return least >= -slack && std::abs(sum - a[0]) <= slack * (1 + double(a[0])) ? 0 : infinity;
+    if (s.kind == SIMPLEX) return least >= -slack && std::abs(sum - a[0]) <= slack * (1 + double(a[0])) ? 0 : INFINITY;
     each_norm(s, [&](Int m, auto at) {
         norms += (s.kind == BALL || !m ? 1 : double(a[at(0)])) * length<double>(m, at, x, c);
     });
-    return s.kind != BALL ? norms : norms <= a[0] + slack * (1 + double(a[0]) + largest) ? 0 : infinity;
+    return s.kind != BALL ? norms : norms <= a[0] + slack * (1 + double(a[0]) + largest) ? 0 : INFINITY;
 }
 
 // ---------------------------------------------------------------- functions with a matrix, r = x - c

@@ -39,19 +39,6 @@ struct Moves {
     double worst, least, energy, sum;
 };
 
-// s_i of every piece into `steps`, and the largest energy |x_i|^2 / s_i; `size` and `force` are those of the pieces.
-template <class T>
-double natural_steps(const Gauge<T>& gauge, const double* size, const double* force, double* steps) {
-    double present = 0;
-    for (Int i = 0; i < gauge.pieces; ++i)
-        present = max(present, size[i] * (gauge.curvature[i] > 0 ? gauge.curvature[i] * size[i] : force[i]));
-    for (Int i = 0; i < gauge.pieces; ++i) {
-        const double flat = force[i] > 0 && present > 0 ? present / (force[i] * force[i]) : 1;
-        steps[i] = clip(gauge.curvature[i] > 0 ? 1 / gauge.curvature[i] : flat, gauge.least_step, gauge.largest_step);
-    }
-    return present;
-}
-
 // The prox of f at y, in place, with the steps `along`.
 template <class T> void step(const Function<T>& f, const Gauge<T>& gauge, Int m, const T* along, const T* guess, T* y) {
     const Columns<T> columns = {gauge.columns, gauge.columns + m, gauge.columns + 2 * m, gauge.columns + 3 * m};
@@ -74,10 +61,14 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         terms[i] = std::sqrt(total(0, p, [=](Int k) { return squares[k] * double(lam[k]) * double(lam[k]); }));
         force[i] = max(max(slope[i], pull), terms[i]);
         out.sum += slope[i] + pull;
+        out.energy = max(out.energy, size[i] * (gauge.curvature[i] > 0 ? gauge.curvature[i] * size[i] : force[i]));
     }
-    out.energy = natural_steps(gauge, size, force, steps);
     out.least = max(out.energy, gauge.energy);
-    for (Int i = 0; i < n; ++i) fill_n(along + offsets[i], offsets[i + 1] - offsets[i], T(steps[i]));
+    for (Int i = 0; i < n; ++i) { // s_i, with the largest energy |x_i|^2 / s_i for a piece that is flat
+        const double flat = force[i] > 0 && out.energy > 0 ? out.energy / (force[i] * force[i]) : 1;
+        steps[i] = clip(gauge.curvature[i] > 0 ? 1 / gauge.curvature[i] : flat, gauge.least_step, gauge.largest_step);
+        fill_n(along + offsets[i], offsets[i + 1] - offsets[i], T(steps[i]));
+    }
     for (Int j = 0; j < d; ++j) ahead[j] = x[j] - along[j] * (ahead[j] + pulled[j]);
     if (!gauge.g_is_zero) step(plan.g, gauge, d, along, x, ahead);
     for (Int i = 0; i < n; ++i) {
@@ -86,18 +77,6 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         const double moved = distance(offsets[i + 1] - offsets[i], x + offsets[i], ahead + offsets[i]);
         out.worst = max(out.worst, relative(gauge.counts[i] * moved, scale));
         if (gauge.curvature[i] > 0) out.energy = max(out.energy, moved * moved / steps[i]);
-    }
-}
-
-// z = sum_i A_i x_i, and for each block of rows the largest |(A_i x_i)_block|.
-template <class T> void images_met(const Plan<T>& plan, const Gauge<T>& gauge, const T* Ax, T* z, T* sizes) {
-    const Int p = plan.p, *bounds = gauge.bounds;
-    fill_n(z, p, T(0)), fill_n(sizes, gauge.blocks, T(0));
-    for (Int i = 0; i < plan.n; ++i, Ax += p) {
-        add(p, T(1), Ax, z);
-        if (gauge.blocks == p) each(0, p, [=](Int k) { sizes[k] = max(sizes[k], std::abs(Ax[k])); });
-        else for (Int b = 0; b < gauge.blocks; ++b)
-            sizes[b] = T(max(double(sizes[b]), norm(bounds[b + 1] - bounds[b], Ax + bounds[b])));
     }
 }
 
@@ -131,10 +110,16 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
 }
 
 template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, const Arrays<T>& now, Findings& out) {
-    const Int p = plan.p, d = plan.d;
+    const Int p = plan.p, d = plan.d, *bounds = gauge.bounds;
     T *mean = gauge.dual, *z = mean + p, *slopes = mean + 4 * p, *sizes = mean + 5 * p;
     measure_duals(plan, now.lam, now.lam_prev, mean, out);
-    images_met(plan, gauge, now.Ax, z, sizes);
+    fill_n(z, p, T(0)), fill_n(sizes, p, T(0)); // sum_i A_i x_i, and for each block of rows the largest |(A_i x_i)_block|
+    for (const T* Ax = now.Ax; Ax < now.Ax + plan.n * p; Ax += p) {
+        add(p, T(1), Ax, z);
+        if (gauge.blocks == p) each(0, p, [=](Int k) { sizes[k] = max(sizes[k], std::abs(Ax[k])); });
+        else for (Int b = 0; b < gauge.blocks; ++b)
+            sizes[b] = T(max(double(sizes[b]), norm(bounds[b + 1] - bounds[b], Ax + bounds[b])));
+    }
     out.objective = value(plan.f, d, now.x, gauge.slack, gauge.matrix) + value(plan.g, d, now.x, gauge.slack, gauge.matrix);
     if (!gauge.h_is_indicator) out.objective += value(plan.h, p, z, gauge.slack, gauge.matrix);
     const auto moves = [&](const T* lam) {

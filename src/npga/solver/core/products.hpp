@@ -18,7 +18,6 @@ template <class To> inline To read(const void* from) {
     std::memcpy(&x, from, sizeof x);
     return x;
 }
-template <class T> inline Vector<T> load(const T* from) { return read<Vector<T>>(from); }
 template <class T> inline T sum(Vector<T> x) {
     T total = 0;
     for (Int w = 0; w < LANES<T> / 2; ++w) total += x[w] + x[w + LANES<T> / 2];
@@ -62,7 +61,7 @@ template <class T> [[gnu::always_inline]] inline void add_dots(const T* data, In
         Vector<T> part[lines.value] = {};
         Int j = 0;
         for (; j + LANES<T> <= n; j += LANES<T>)
-            for (Int i = 0; i < lines.value; ++i) part[i] += load(a + i * lead + j) * load(x + j);
+            for (Int i = 0; i < lines.value; ++i) part[i] += read<Vector<T>>(a + i * lead + j) * read<Vector<T>>(x + j);
         T total[lines.value];
         for (Int i = 0; i < lines.value; ++i) total[i] = sum<T>(part[i]);
         for (; j < n; ++j)
@@ -93,31 +92,31 @@ template <class T> const T* row(const Matrix<T>& A, Int r) {
     return A.form == BY_ROWS && A.lead == A.columns ? A.data + r * A.lead : nullptr;
 }
 
+// run(k, l, r) for the entries k to l - 1 of a sparse matrix, in row lo + r: all of a row, or single ones in short rows.
+template <class T, class Run> inline void each_entry(const Matrix<T>& A, Int lo, Int hi, Run&& run) {
+    if (!A.entry_rows)
+        for (Int r = lo; r < hi; ++r) run(A.pointers[r], A.pointers[r + 1], r - lo);
+    else for (Int k = A.pointers[lo]; k < A.pointers[hi]; ++k) run(k, k + 1, A.entry_rows[k] - lo);
+}
+
 // out += A[lo:hi] x, of hi - lo numbers; `next` is where the rows are that are read after these, or null.
 template <class T> void add_product(const Matrix<T>& A, Int lo, Int hi, const T* x, T* out, const T* next = nullptr) {
     if (A.form == BY_COLUMNS) return add_multiples(A.data + lo, A.lead, A.columns, x, hi - lo, out);
     if (A.form == BY_ROWS) return add_dots(A.data + lo * A.lead, A.lead, A.columns, x, hi - lo, out, next);
-    if (A.entry_rows) {
-        for (Int k = A.pointers[lo]; k < A.pointers[hi]; ++k) out[A.entry_rows[k] - lo] += A.data[k] * x[A.indices[k]];
-        return;
-    }
-    for (Int r = lo; r < hi; ++r) {
+    each_entry(A, lo, hi, [=](Int first, Int last, Int r) {
         T total = 0;
-        for (Int k = A.pointers[r]; k < A.pointers[r + 1]; ++k) total += A.data[k] * x[A.indices[k]];
-        out[r - lo] += total;
-    }
+        for (Int k = first; k < last; ++k) total += A.data[k] * x[A.indices[k]];
+        out[r] += total;
+    });
 }
 
 // out += A[lo:hi]^T y, one number for each column; `next` as above.
 template <class T> void add_adjoint(const Matrix<T>& A, Int lo, Int hi, const T* y, T* out, const T* next = nullptr) {
     if (A.form == BY_COLUMNS) return add_dots(A.data + lo, A.lead, hi - lo, y, A.columns, out);
     if (A.form == BY_ROWS) return add_multiples(A.data + lo * A.lead, A.lead, hi - lo, y, A.columns, out, next);
-    if (A.entry_rows) {
-        for (Int k = A.pointers[lo]; k < A.pointers[hi]; ++k) out[A.indices[k]] += A.data[k] * y[A.entry_rows[k] - lo];
-        return;
-    }
-    for (Int r = lo; r < hi; ++r)
-        for (Int k = A.pointers[r]; k < A.pointers[r + 1]; ++k) out[A.indices[k]] += A.data[k] * y[r - lo];
+    each_entry(A, lo, hi, [=](Int first, Int last, Int r) {
+        for (Int k = first; k < last; ++k) out[A.indices[k]] += A.data[k] * y[r];
+    });
 }
 
 // ---------------------------------------------------------------- the network
