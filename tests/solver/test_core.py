@@ -26,18 +26,27 @@ from npga.solver.core import _build
 OPERATIONS = ("value", "grad", "prox", "conj_prox")
 
 
-def apply(f, operation, x, t=0.0):
-    """One operation of a function by the core, and whether it has it."""
-    x = np.ascontiguousarray(x)
-    smooth = operation == "grad"
-    packed = _packing.PackedFunction(f, x.size, x.dtype, smooth)
-    out, work = np.zeros_like(x), np.empty(packed.work, x.dtype)
-    slack = max(1e-9, 16.0 * float(np.finfo(x.dtype).eps))
-    struct = packed.struct()
-    call = _packing.core().calls["apply", x.dtype.itemsize]
-    addresses = x.ctypes.data, t, slack, out.ctypes.data, work.ctypes.data
-    value = call(ctypes.addressof(struct), x.size, OPERATIONS.index(operation), *addresses)
-    return value if operation == "value" else out
+def apply(f, operation, x, t=1.0):
+    """One operation of a function by the core: what one iteration of an agent without neighbours makes of x.
+
+    As g its prox is x+, as f its gradient is what x loses, and as h the prox of its conjugate is lam+, where A = 0.
+    """
+    network, extra = npga.Network.complete(1), npga.version("extra")
+    size = x.size
+    if operation == "conj_prox":
+        problem = npga.Problem([npga.Agent(np.zeros((size, 1), x.dtype), fn.Zero())], f)
+        method = CompiledNpga(problem, network, extra, npga.Steps(1.0, t))
+        return method.advance(method.start(np.zeros(1, x.dtype), x[None]), 1).lam[0]
+    smooth = operation == "grad" or not f.has_prox
+    parts = (f, fn.Zero()) if smooth else (fn.Zero(), f)
+    problem = npga.Problem([npga.Agent(np.zeros((1, size), x.dtype), *parts)], fn.Zero())
+    step = 2.0**40 if operation == "grad" else t  # so long that x is lost beside it, and not the gradient
+    method = CompiledNpga(problem, network, extra, npga.Steps(step, 1.0))
+    begun = method.start(x, np.zeros((1, 1), x.dtype))
+    if operation == "value":
+        return method.meter(x, None).measure(begun, 0.0).record.objective
+    moved = method.advance(begun, 1).x
+    return (x - moved) / x.dtype.type(step) if operation == "grad" else moved
 
 
 def points(dim, dtype):
@@ -52,14 +61,16 @@ def test_every_formula_is_that_of_the_class(case, dtype):
     tested = 0
     for x in points(case.dim, dtype):
         for operation in OPERATIONS:
-            for t in (0.01, 1.0, 50.0) if "prox" in operation else (0.0,):
+            if (operation == "grad" and not f.has_grad) or ("prox" in operation and not f.has_prox):
+                continue
+            for t in (0.01, 1.0, 50.0) if "prox" in operation else (1.0,):
                 try:
                     found = apply(f, operation, x, t)
                 except _packing.UnsupportedError:
                     continue
-                if operation == "grad" and not f.has_grad:
-                    continue
-                expected = f(x) if operation == "value" else getattr(f, operation)(x, *([t] if t else []))
+                expected = (
+                    f(x) if operation == "value" else getattr(f, operation)(x, *([t] if "prox" in operation else []))
+                )
                 size = 1.0 + np.abs(x).max() + np.abs(np.where(np.isfinite(expected), expected, 0.0)).max()
                 np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * size, err_msg=operation)
                 tested += 1

@@ -49,7 +49,6 @@ structs = _declared()
 _ENTRIES = {
     "prepare": CFUNCTYPE(None, c_void_p),
     "sweep": CFUNCTYPE(c_int64, *[c_void_p] * 4, c_int64, *[c_void_p] * 2),
-    "apply": CFUNCTYPE(c_double, c_void_p, c_int64, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p),
 }
 
 

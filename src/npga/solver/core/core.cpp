@@ -44,17 +44,6 @@ Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, cons
     return count;
 }
 
-// A function of m coordinates by itself: 0 its value, 1 its gradient, 2 its prox, 3 the prox of its conjugate, with the
-// step t.
-template <class T>
-double apply_function(const Function<T>& f, Int m, Int operation, const T* x, double t, double slack, T* out, T* work) {
-    if (operation == 0) return value(f, m, x, slack, work);
-    if (operation == 1) add_grad(f, 0, m, x, out, work);
-    if (operation >= 2) prepare(f, m, operation == 3, &t, 0, f.ready);
-    if (operation >= 2) prox(f, operation == 3, f.ready, 0, m, x, x, out);
-    return 0;
-}
-
 } // namespace npga
 
 using namespace npga;
@@ -62,9 +51,9 @@ using namespace npga;
 extern "C" {
 
 // In the order of npga/solver/core/__init__.py, which calls them by address.
-#define ENTRIES(T) {(void*)prepare_steps<T>, (void*)sweep_lengths<T>, (void*)apply_function<T>}
-EXPORT void* entries_32[3] = ENTRIES(float);
-EXPORT void* entries_64[3] = ENTRIES(double);
+#define ENTRIES(T) {(void*)prepare_steps<T>, (void*)sweep_lengths<T>}
+EXPORT void* entries_32[2] = ENTRIES(float);
+EXPORT void* entries_64[2] = ENTRIES(double);
 
 // Whether there is a formula for a kind of function.
 EXPORT int knows(Int kind) {
