@@ -143,6 +143,20 @@ def test_pace_prefers_what_is_faster_and_looks_again(monkeypatch):
     assert Pace(1)(run, 7) == 7
 
 
+def test_what_it_costs_to_start_threads_does_not_decide(monkeypatch):
+    """Every call on two threads pays for their start, which a single iteration would not earn back."""
+    clock, ran = [0.0], []
+    monkeypatch.setattr(_compiled.time, "perf_counter", lambda: clock[0])
+
+    def run(count, threaded, _):
+        ran.extend([threaded] * count)
+        clock[0] += 0.0004 + 0.0003 * count if threaded else 0.0006 * count
+        return count
+
+    Pace(2)(run, 4000)
+    assert ran.count(True) > 3500
+
+
 def test_teams_answer_in_order_and_raise():
     names = together([lambda k=k: (k, threading.current_thread().name) for k in range(5)])
     assert [k for k, _ in names] == list(range(5))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -251,7 +252,7 @@ def _panel_rows(plan: Plan) -> int:
 
     Where a round lies between v and lam+, that is A of all agents and eight arrays, and where so few rows are not worth
     their loops the last cache; else A of one agent and the four arrays that messages are made from and added to. 0 when
-    even the last cache is too small. Of matrices by rows, a panel has whole blocks (see `block_rows` of products.hpp).
+    even the last cache is too small. By rows, 16 at a time waste little of a block (see `block_rows` of products.hpp).
     """
     low, sizes, dual_row = plan.struct, plan.parts.bytes_of_A, plan.struct.n * plan.dtype.itemsize
     forms = {matrix.form for matrix in plan.parts.matrices if matrix.columns}
@@ -325,7 +326,7 @@ class Pace:
     def __init__(self, threads: int) -> None:
         self._choices = (True, False) if threads > 1 else (False,)
         self._seconds: dict[bool, float] = {}
-        self._warm: set[bool] = set()
+        self._calls: Counter[bool] = Counter()
         self._pieces = 0
 
     @property
@@ -334,15 +335,15 @@ class Pace:
         return min(self._seconds.values(), default=0.0)
 
     def note(self, threaded: bool, seconds: float, iterations: int) -> None:
-        """Remember how long some iterations took; not the first call, which finds nothing in a cache."""
-        if threaded in self._warm and iterations:
+        """Remember how long some iterations took; the first call, which starts cold, only says how many to try next."""
+        if iterations:
             self._seconds[threaded] = seconds / iterations
-        self._warm.add(threaded)
+            self._calls[threaded] += 1
 
     def _choose(self) -> bool:
         self._pieces += 1
-        fastest_first = sorted(self._choices, key=lambda choice: self._seconds.get(choice, 0.0))  # or not known yet
-        return fastest_first[0 if self._pieces % _RETRY else -1]
+        ranked = sorted(self._choices, key=lambda choice: (self._calls[choice] > 1, self._seconds.get(choice, 0.0)))
+        return ranked[0 if self._pieces % _RETRY else -1]
 
     def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
         """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
