@@ -84,7 +84,7 @@ def _importable(module):
     try:
         importlib.import_module(module)
     except Exception as error:
-        return f"not available ({type(error).__name__}: {error})"
+        return f"not measured, because it cannot be imported here ({error})"
     return None
 
 

@@ -225,7 +225,7 @@ def _draw_cases(axes, results):
             heights.append(times["naive"]["best"] / best)
         places, from_one = [i + 0.28 * (k - 1) for i in range(len(names))], [height - 1.0 for height in heights]
         bars = axes.bar(places, from_one, 0.26, bottom=1.0, label=label, color=color)
-        axes.bar_label(bars, [f"{height:.3g}" if height == height else "" for height in heights], fontsize=7, padding=1)
+        axes.bar_label(bars, [_short(height) for height in heights], fontsize=7, padding=1)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylim(top=6.0 * axes.get_ylim()[1])  # room for the legend
@@ -233,6 +233,11 @@ def _draw_cases(axes, results):
     axes.set_ylabel("times as fast as the naive loop")
     axes.set_title("One iteration, by problem (n, p, d below its name)", fontsize=10)
     axes.legend(fontsize=8, loc="upper center", ncols=3)
+
+
+def _short(ratio):
+    """Two digits, or whole; nothing for what was not measured."""
+    return "" if ratio != ratio else f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def _sizes(row):
