@@ -25,7 +25,7 @@ import numpy as np
 import npga
 from npga.experiments import EXPERIMENTS, draw
 from npga.experiments._figures import RATIO_COLUMNS, draw_ratios, ratio_rows
-from npga.experiments._report import write_rows
+from npga.experiments._tables import write_rows
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
 FIGURES = PAGE.parent / "figures"

@@ -12,8 +12,8 @@ from npga.errors import InputError
 from npga.experiments import ElasticNetExperiment, Protocol, Ridge, draw, reproduce
 from npga.experiments import _reproduce as module
 from npga.experiments._protocol import StopAtRounding, measure, place_of
-from npga.experiments._report import read_rows
 from npga.experiments._reproduce import FinishedRuns, Task
+from npga.experiments._tables import read_rows
 from npga.solver import Record, solve
 
 SMALL = Protocol(versions=("nids", "dlm", "dcpa"), tuning="search", certified_iters=50, records=60)

@@ -11,8 +11,10 @@ _protocol
     How a version is compared: tuned, run, certified, measured.
 _reproduce
     All of it in worker processes, resumable; where results come from.
+_tables
+    Rows to CSV files and back.
 _report
-    Rows to CSV files and back; the verdict and summaries in Markdown, from tables alone.
+    The verdict, summaries in Markdown and sections of an HTML report, from tables alone.
 _figures
     Curves, bands and ratios read off the tables, and drawn.
 """

@@ -1,14 +1,8 @@
-"""Tables as CSV files, and from them the verdict, the summary and the figures; nothing is run.
-
-The same rows give the same bytes, and what is read is what was written.
-"""
+"""From the tables of an experiment the verdict, the summary, the figures and what a report shows; nothing is run."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +26,7 @@ from npga.experiments._figures import (
     ratio_rows,
 )
 from npga.experiments._protocol import CENTRAL, LEVELS
+from npga.experiments._tables import read_json, read_tables, write_rows
 from npga.files import write_text
 from npga.pages import (
     Section,
@@ -45,18 +40,6 @@ from npga.pages import (
 
 Cells = tuple[list[str], list[list[str]]]
 
-LABELS = ("experiment", "repetition", "version", "setting", "mixing", "chosen")
-CURVE_COLUMNS = (*LABELS, "iteration", "round", "gap", "kkt", "consensus", "objective")
-SUMMARY_COLUMNS = (
-    *LABELS, "status", "iterations", "rounds", "rounds_per_iteration", "gap",
-    *(f"{count}_{level}" for level in LEVELS for count in ("iterations", "rounds")),
-    "rate_measured", "rate_predicted", "rate_certified", "theorem", "standing", "certified_iterations_1e-10",
-    "alpha", "beta", "gamma", "theta", "c", "tuning_method", "tuning_work", "tuning_message",
-)  # fmt: skip
-_TEXT = {
-    "experiment", "version", "setting", "mixing", "status", "theorem", "standing", "tuning_method", "tuning_message",
-    "against",
-}  # fmt: skip
 CLEARLY = 1.5
 
 
@@ -110,14 +93,13 @@ def draw(folder: str | Path, names: Sequence[str] | None = None, *, figures: boo
 
 def _one(report: Report, name: str, *, figures: bool) -> None:
     folder = report.folder / name
-    runs = read_rows(folder / "summary.csv")
-    about = json.loads((folder / "choices.json").read_text(encoding="utf-8"))
+    runs, points, about = read_tables(folder)
     report.runs[name] = runs
     report.verdicts[name] = verdict(runs)
     report.missed.extend(_missed(runs, about["target"]))
     write_text(folder / "summary.md", _text(runs, about, report.verdicts[name]))
     report.files.extend(folder / file for file in ("curves.csv", "summary.csv", "summary.md", "choices.json"))
-    points, title, lines = read_rows(folder / "curves.csv"), about["title"], advantages(runs)
+    title, lines = about["title"], advantages(runs)
     write_rows(folder / "gap.csv", GAP_COLUMNS, gap_rows(points))
     write_rows(folder / "advantage.csv", RATIO_COLUMNS, ratio_rows(lines))
     report.files.extend(folder / file for file in ("gap.csv", "advantage.csv"))
@@ -142,13 +124,12 @@ def folder_sections(folder: str | Path) -> list[Section]:
         raise InputError(f"{folder} holds no tables; expected a folder that `npga reproduce` wrote")
     settings = [path for path in (folder / "settings.json", folder.parent / "settings.json") if path.exists()]
     parts = [part for table in tables for part in _experiment_sections(table.parent)]
-    about = json.loads(settings[0].read_text(encoding="utf-8")) if settings else None
+    about = read_json(settings[0]) if settings else None
     return [*parts, provenance_section(about)]
 
 
 def _experiment_sections(folder: Path) -> list[Section]:
-    runs, points = read_rows(folder / "summary.csv"), read_rows(folder / "curves.csv")
-    about = json.loads((folder / "choices.json").read_text(encoding="utf-8"))
+    runs, points, about = read_tables(folder)
     title, draws = about["title"], len(about["draws"])
     counts = [("round", "communication rounds"), ("iteration", "iterations")]
     # a line for each count, since medians over draws have a grid of their own
@@ -340,34 +321,3 @@ def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str
     """A Markdown table; the first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *lines))
-
-
-def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write rows; a number is written with the digits that give it back, what is missing or nan as an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-    write_text(path, text.getvalue())
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Read rows back, numbers as numbers and empty cells as None."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected a table that `npga reproduce` wrote")
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: _value(name, cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def _value(name: str, cell: str) -> Any:
-    if cell == "":
-        return None
-    if name in _TEXT:
-        return cell
-    return int(cell) if cell.isdigit() else float(cell)  # a float is written with its point or exponent

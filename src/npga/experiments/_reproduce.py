@@ -23,7 +23,8 @@ from npga.errors import InputError
 from npga.experiments._definitions import Experiment
 from npga.experiments._figures import draw_gaps
 from npga.experiments._protocol import BASELINE, Measurement, Protocol, built, measure
-from npga.experiments._report import CURVE_COLUMNS, SUMMARY_COLUMNS, Report, draw, write_rows
+from npga.experiments._report import Report, draw
+from npga.experiments._tables import CURVE_COLUMNS, SUMMARY_COLUMNS, write_rows
 from npga.files import replacing, write_text
 from npga.pages import provenance
 
