@@ -121,15 +121,14 @@ class DualAscent(Method[Iterate]):
         self.problem, self.network, self.steps = problem, network, steps
 
     def start(self, x0, lam0):
-        return Iterate(x0, lam0, np.zeros_like(lam0), self.problem.A.apply(x0))
+        return Iterate(x0, lam0, np.zeros_like(lam0))
 
     def advance(self, state, iterations):
         problem, beta = self.problem, self.steps.beta
         for _ in range(iterations):
             x = problem.f.center - problem.A.adjoint(state.lam)
-            Ax = problem.A.apply(x)
-            lam = problem.h.conj_prox(state.lam[0] + beta * Ax.sum(axis=0), beta)
-            state = Iterate(x, np.tile(lam, (problem.n, 1)), state.lam, Ax, iteration=state.iteration + 1)
+            lam = problem.h.conj_prox(state.lam[0] + beta * problem.A.apply(x).sum(axis=0), beta)
+            state = Iterate(x, np.tile(lam, (problem.n, 1)), state.lam, iteration=state.iteration + 1)
         return state
 
 

@@ -52,7 +52,7 @@ def test_a_stopping_run_resumes_to_the_same_end(tmp_path):
 
 def state(iteration):
     rng = np.random.default_rng(iteration)
-    arrays = [rng.standard_normal(3) for _ in range(6)]
+    arrays = [rng.standard_normal(3) for _ in range(5)]
     return State(*arrays, kept=(rng.standard_normal(3),), iteration=iteration, rounds=2 * iteration)
 
 

@@ -20,7 +20,7 @@ from npga import functions as fn
 from npga.solver import Npga, method_for
 from npga.solver._compiled import CompiledNpga
 
-ARRAYS = ("x", "lam", "lam_prev", "v", "u", "Ax")
+ARRAYS = ("x", "lam", "lam_prev", "v", "u")
 
 
 def start(method, seed=1):

@@ -116,7 +116,7 @@ def test_the_compiled_form_gives_the_vectorised_iterates(coupling, matrices):
     assert (a.path, b.path) == ("vectorised", "compiled")
     for name in ("iteration", "gap", "kkt", "objective"):
         np.testing.assert_allclose(a.trace[name], b.trace[name], rtol=1e-7, atol=1e-12)
-    for name in ("x", "lam", "lam_prev", "Ax"):
+    for name in ("x", "lam", "lam_prev"):
         np.testing.assert_allclose(getattr(a.state, name), getattr(b.state, name), rtol=0, atol=1e-12)
     onwards = [npga.solve(problem, ring(7), "nids", npga.Steps(0.1, 0.05), start=one, max_iters=50) for one in (a, b)]
     np.testing.assert_allclose(onwards[0].x, onwards[1].x, rtol=0, atol=1e-11)
@@ -224,17 +224,15 @@ class Penalty(Method[Iterate]):
         self.problem, self.network, self.steps, self.rounds = problem, network, steps, network.n
 
     def start(self, x0, lam0):
-        return Iterate(x0, lam0, np.zeros_like(lam0), self.problem.A.apply(x0))
+        return Iterate(x0, lam0, np.zeros_like(lam0))
 
     def advance(self, state, iterations):
         for _ in range(iterations):
-            price = self.problem.h.grad(state.Ax.sum(axis=0))
+            price = self.problem.h.grad(self.problem.A.apply(state.x).sum(axis=0))
             lam = np.tile(price, (self.problem.n, 1))
             x = state.x - self.steps.alpha * (self.problem.f.grad(state.x) + self.problem.A.adjoint(lam))
-            state = Iterate(
-                x, lam, state.lam, self.problem.A.apply(x), iteration=state.iteration + 1,
-                rounds=state.rounds + self.rounds,
-            )  # fmt: skip
+            counts = {"iteration": state.iteration + 1, "rounds": state.rounds + self.rounds}
+            state = Iterate(x, lam, state.lam, **counts)
         return state
 
 

@@ -225,10 +225,11 @@ class OwnMeasures:
         steps = facts.first_steps(self._n / beta)
         along = np.repeat(steps, np.diff(self._bounds))
         near = self._h.prox(z + along * lam, along)
-        sums, terms = self._of_rows(z), self._of_rows(np.asarray(state.Ax, np.float64))
+        Ax = self._agent.A @ state.x
+        sums, terms = self._of_rows(z), self._of_rows(np.asarray(Ax, np.float64))
         scalars, flat_rows = self._agent_part(state, lam)
         links = [max((_norm(pair[k]) for pair in apart), default=0.0) for k in (0, 1)]
-        ahead = _norm(state.Ax - (state.v - state.lam_prev + state.u) / beta)  # v = lam_prev - u + beta A x_hat
+        ahead = _norm(Ax - (state.v - state.lam_prev + state.u) / beta)  # v = lam_prev - u + beta A x_hat
         rows = [self._of_rows(z - near), np.where(terms > _SMALL_SUM * sums, terms, sums)]
         return np.concatenate([[*links, ahead, *scalars], *rows, *([flat_rows] if facts.is_flat else [])])
 

@@ -39,6 +39,7 @@ _GRACE_SECONDS = 1.0
 _LATE_TAG, _FAREWELL_TAG = 7, 8
 _PARTING_SECONDS = 8.0
 _LAST_SECONDS = 60.0
+_WORD_SECONDS = 0.3
 
 
 def import_mpi() -> Any:
@@ -190,6 +191,7 @@ def ending_after(
 
 def _end(words: str, end: Callable[[int], None]) -> None:
     print(f"{words}; try again", file=sys.stderr, flush=True)
+    time.sleep(_WORD_SECONDS)  # on its way through the launcher, which may drop what it has not passed on
     end(ExitCode.TRY_AGAIN)
 
 

@@ -47,8 +47,9 @@ Product = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Ascending(Iterate):
-    """A state of iD2A: z, the w before it, C lam, and (t, accuracy of the next sub-problem) as an array."""
+    """A state of iD2A: A x, z, the w before it, C lam, and (t, accuracy of the next sub-problem) as an array."""
 
+    Ax: Array
     z: Array
     w: Array
     Clam: Array
@@ -193,7 +194,7 @@ class OptimalAffine(Method[Affine]):
         self._W: Product = lambda u: polynomial(lambda v: network.differences(v, "unit"), u)
         self._constants(problem)
         self.rounds = (2 + 2 * self._N) * degree
-        self.work = Work(gradients=1, products=3 + 2 * self._N)
+        self.work = Work(gradients=1, products=2 + 2 * self._N)
 
     def _constants(self, problem: Problem) -> None:
         mu_f, L_f = problem.mu, problem.l
@@ -214,7 +215,7 @@ class OptimalAffine(Method[Affine]):
         zero, told = np.zeros_like(lam0), bool(lam0.any())
         zx, zy = self.problem.A.adjoint(lam0), self._s * self._W(lam0) if told else zero
         rounds = self._gossip_degree * told
-        return Affine(x0, lam0, zero, self.problem.A.apply(x0), zero, x0, zero, zx, zy, rounds=rounds)
+        return Affine(x0, lam0, zero, zero, x0, zero, zx, zy, rounds=rounds)
 
     def _residual(self, x: Array, y: Array) -> Array:
         """B u - b."""
@@ -236,7 +237,7 @@ class OptimalAffine(Method[Affine]):
         ahead = 2.0 * tau / (2.0 - tau)
         xf, yf = xg + ahead * (x - state.x), yg + ahead * (y - state.y)
         counts = {"iteration": state.iteration + 1, "rounds": state.rounds + self.rounds}
-        return Affine(x, nu, state.lam, A.apply(x), y, xf, yf, zx, zy, **counts)
+        return Affine(x, nu, state.lam, y, xf, yf, zx, zy, **counts)
 
     def _towards(self, x: Array, y: Array) -> tuple[Array, Array, Array]:
         """q and B^T q = u - (u after N Chebyshev steps towards B u = b)."""

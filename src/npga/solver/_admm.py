@@ -57,8 +57,9 @@ def dual_penalty(problem: Problem, network: Network) -> Steps:
 
 @dataclass(frozen=True)
 class Tracked(Iterate):
-    """A state with the tracking variable d of Tracking-ADMM; or with q and L lam, heard already, of DC-ADMM."""
+    """A state with A x and the tracking variable d of Tracking-ADMM; or with q and L lam, heard already, of DC-ADMM."""
 
+    Ax: Array
     memory: Array
     heard: Array
 

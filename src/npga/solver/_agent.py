@@ -79,13 +79,13 @@ class LocalAgent:
         self._schedule, self.steps = schedule, steps
         x = np.zeros(d, dtype) if x0 is None else x0
         lam = np.zeros(p, dtype) if lam0 is None else lam0
-        self.state: State = start(x, lam, self._own.A.apply(x), schedule.kept_size)
+        self.state: State = start(x, lam, schedule.kept_size)
 
     def restart(self, steps: Steps, x: Array, lam: Array, zeta: Array) -> None:
         """Go on under other steps from x, lam and the memory zeta = z/beta; iterations and rounds are counted on."""
         self.steps = steps
         z = np.asarray(steps.beta * zeta, lam.dtype)
-        begun = start(x, lam, self._own.A.apply(x), self._schedule.kept_size, z)
+        begun = start(x, lam, self._schedule.kept_size, z)
         self.state = replace(begun, iteration=self.state.iteration, rounds=self.state.rounds)
 
     def memory(self) -> Array:
@@ -107,12 +107,12 @@ class LocalAgent:
         return tuple(sorted({j for row in self._weights.values() for j, _ in row}))
 
     def compute(self) -> tuple[Array, Array]:
-        """x+ and A x+ of the current iteration, computed once.
+        """x+ and A x_hat+ of the current iteration, computed once.
 
         They need no message. A driver may call this while messages travel; nobody has to, and the bits are the same.
         """
         if self._ahead is None or self._ahead[0] is not self.state:
-            self._ahead = self.state, primal(self._own, self._alpha, self.state)
+            self._ahead = self.state, primal(self._own, self._alpha, self.steps.theta, self.state)
         return self._ahead[1]
 
     @property

@@ -10,10 +10,9 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections import Counter
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -46,8 +45,11 @@ _PANEL_ROWS, _COLUMN_PANEL_ROWS = (64, 1024), (256, 1024)
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
 _CHUNKS = 8
-# A piece of work after which the number of threads is chosen again, and how often the slower choice is tried again.
-_PIECE_SECONDS, _RETRY = 0.1, 40
+# As many blocks of one shape are kept for later: a state and its scratch have so many of a shape.
+_SPARE = 4
+# A piece of work after which the number of threads is chosen again, how often the slower choice is tried again, and how
+# long a choice is tried before it is judged.
+_PIECE_SECONDS, _RETRY, _TRIAL_SECONDS = 0.1, 40, 0.01
 # Python hears from the core this often: fast enough for Ctrl-C and a progress bar.
 _LEAP_SECONDS = 0.05
 # The limits that the core tests at each record, and those that no leap passes (time, by the length of a leap).
@@ -68,6 +70,7 @@ class CompiledNpga(Npga):
         self.plan = plan
         self.order = schedule_for(plan)
         self.messages = np.empty((2 if version.chebyshev == 1 else 6, problem.n * problem.p), problem.dtype)
+        self.blocks = Blocks()
         self._last: State | None = None
 
     def meter(self, x0: Array, reference: Array | None) -> Meter[State]:
@@ -78,29 +81,51 @@ class CompiledNpga(Npga):
         """The state `iterations` later, or the first one that is not finite."""
         if iterations <= 0:
             return state
-        buffers = Buffers(state, self.messages)
+        buffers = Buffers(state, self.messages, self.blocks)
         # The panel schedule has A^T lam of the state that it returned last.
         fresh, self._last = state is not self._last, None
         done = self.order(buffers.arrays, iterations, fresh)
         after = buffers.state(state, done, self.rounds)
-        if done < iterations:
-            return self.unplanned(after)
-        self._last = after
+        self._last = after if done == iterations else None
         return after
 
-    def unplanned(self, state: State) -> State:
-        """A state at which the core stopped where no pause was planned: it lacks A x."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return replace(state, Ax=self.problem.A.apply(state.x))
+
+class Blocks:
+    """Memory of arrays that nothing refers to any longer, lent again: to write into new pages takes 25 times as long.
+
+    What is lent refers to this weakly, so that an array that outlives its method keeps its own memory and no other.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[int, ...], list[Array]] = {}
+
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An array; a borrower asks for the same shapes, of one type, each time."""
+        free = self._free.get(shape)
+        block: Any = free.pop() if free else np.empty(shape, dtype)
+        lent = np.asarray(memoryview(block))  # what its views refer to
+        weakref.finalize(lent, Blocks._returned, weakref.ref(self), block).atexit = False
+        return lent
+
+    @staticmethod
+    def _returned(lender: weakref.ref[Blocks], block: Array) -> None:
+        owner = lender()
+        if owner is not None and len(owner._free.setdefault(block.shape, [])) < _SPARE:
+            owner._free[block.shape].append(block)
 
 
 class Buffers:
     """The arrays that a stretch of iterations works in, taken from a state and given back as one."""
 
-    def __init__(self, state: State, messages: Array) -> None:
-        own = {name: np.array(getattr(state, name), order="C") for name in ("x", "lam", "lam_prev", "u")}
-        own |= {name: np.empty_like(state.x) for name in ("x_new", "x_hat", "force")}
-        own |= {"v": np.array([state.v, *state.kept]), "Ax": np.empty_like(own["lam"])}
+    def __init__(self, state: State, messages: Array, blocks: Blocks) -> None:
+        x, lam = state.x.shape, state.lam.shape
+        shapes = dict.fromkeys(("x", "x_new", "x_hat", "force"), x) | dict.fromkeys(("lam", "lam_prev", "u"), lam)
+        shapes["v"] = (1 + len(state.kept), *lam)
+        own = {name: blocks.lend(shape, state.x.dtype) for name, shape in shapes.items()}
+        for name in ("x", "lam", "lam_prev", "u"):
+            own[name][...] = getattr(state, name)
+        for power, value in zip(own["v"], (state.v, *state.kept), strict=True):
+            power[...] = value
         own |= dict(zip(("message", "reply", "rest", "rest_new", "change", "total"), messages, strict=False))
         self.arrays = c.Arrays(**own)
 
@@ -108,7 +133,7 @@ class Buffers:
         """The state after `done` iterations, in each of which x and lam trade places with their predecessors."""
         own = self.arrays.given
         x, lam, lam_prev = ("x_new", "lam_prev", "lam") if done % 2 else ("x", "lam", "lam_prev")
-        dual: dict[str, Any] = {"Ax": own["Ax"], "u": own["u"], "v": own["v"][0], "kept": tuple(own["v"][1:])}
+        dual: dict[str, Any] = {"u": own["u"], "v": own["v"][0], "kept": tuple(own["v"][1:])}
         dual |= {"iteration": before.iteration + done, "rounds": before.rounds + done * rounds}
         return State(x=own[x], lam=own[lam], lam_prev=own[lam_prev], **dual)
 
@@ -122,7 +147,7 @@ class CompiledMeter(Meter[State]):
         self._ready: tuple[Iterate | None, Any] = (None, None)
         problem, units = method.problem, method.problem.units
         p, d, work, pieces = problem.p, problem.d, method.plan.parts.f.work, len(units.curvature)
-        sizes = {"dual": 6 * p, "primal": 3 * d, "columns": 4 * max(p, d), "matrix": work}
+        sizes = {"dual": 7 * p, "primal": 3 * d, "columns": 4 * max(p, d), "matrix": work}
         arrays = {name: np.empty(size, problem.dtype) for name, size in sizes.items()}
         if units.smooth:
             arrays["is_smooth"] = np.zeros(p, np.int64)
@@ -160,7 +185,7 @@ class CompiledMeter(Meter[State]):
 
     def _findings(self, state: Iterate) -> Any:
         self._gauge.energy = self.yardstick.energy
-        own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev", "Ax")}
+        own = {name: np.ascontiguousarray(getattr(state, name)) for name in ("x", "lam", "lam_prev")}
         table = np.zeros(1, _FINDINGS)
         self._gauge.table, self._gauge.to = table.ctypes.data, c.Stopping()
         self._method.order.sweep(c.Arrays(**own), np.zeros(1), gauge=self._gauge)
@@ -209,7 +234,8 @@ class CompiledMeter(Meter[State]):
         return np.array(points)
 
     def _sweep(self, state: State, order: WorkOrder, points: Array) -> tuple[State, list[Record]]:
-        method, buffers = self._method, Buffers(state, self._method.messages)
+        method = self._method
+        buffers = Buffers(state, method.messages, method.blocks)
         lengths = np.diff(points, prepend=state.iteration)
         table = np.zeros(len(lengths), _FINDINGS)
         self._gauge.energy, self._gauge.table = self.yardstick.energy, table.ctypes.data
@@ -220,8 +246,6 @@ class CompiledMeter(Meter[State]):
         whole = rows > 0 and after.iteration == points[rows - 1]
         if whole:
             self._ready = (after, table[rows - 1])
-        else:  # stopped between two records
-            after = method.unplanned(after)
         passed = points[: rows - 1 if whole else rows]
         sent = state.rounds + (passed - state.iteration) * method.rounds
         return after, self._records(passed.tolist(), sent.tolist(), table[: len(passed)])
@@ -298,18 +322,16 @@ class WorkOrder:
     def __call__(self, arrays: Any, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""
         self._fresh = fresh
-        return self.pace(lambda count, *how: self.sweep(arrays, np.array([count]), *how)[1], iterations)
+        return self.pace(lambda count, threaded: self.sweep(arrays, np.array([count]), threaded)[1], iterations)
 
-    def sweep(
-        self, arrays: Any, lengths: Array, threaded: bool = False, images: bool = True, gauge: Any = None
-    ) -> tuple[int, int]:
+    def sweep(self, arrays: Any, lengths: Array, threaded: bool = False, gauge: Any = None) -> tuple[int, int]:
         """Several lengths of iterations, with a row of findings after each if there is a gauge; see core.cpp."""
         team, measured = self._teams[threaded], None if gauge is None else ctypes.addressof(gauge)
         done, lengths = np.zeros(len(team), np.int64), lengths.astype(np.int64)
         copies = [arrays, *(c.Arrays.from_buffer_copy(arrays) for _ in team[1:])]
         calls = []
         for k, (task, own) in enumerate(zip(team, copies, strict=True)):
-            task.images, task.fresh = images, self._fresh
+            task.fresh = self._fresh
             place = self.plan.address, ctypes.addressof(own), ctypes.addressof(task), lengths.ctypes.data, len(lengths)
             calls.append(partial(self.plan.calls["sweep"], *place, measured, done[k:].ctypes.data))
         self._fresh = False
@@ -326,7 +348,7 @@ class Pace:
     def __init__(self, threads: int) -> None:
         self._choices = (True, False) if threads > 1 else (False,)
         self._seconds: dict[bool, float] = {}
-        self._calls: Counter[bool] = Counter()
+        self._tried = dict.fromkeys(self._choices, 0.0)
         self._pieces = 0
 
     @property
@@ -335,25 +357,32 @@ class Pace:
         return min(self._seconds.values(), default=0.0)
 
     def note(self, threaded: bool, seconds: float, iterations: int) -> None:
-        """Remember how long some iterations took; the first call, which starts cold, only says how many to try next."""
+        """Remember how long some iterations took, short calls less than long ones, whose end may be a call of its own.
+
+        The first call, which starts cold, only says how many to try next.
+        """
         if iterations:
-            self._seconds[threaded] = seconds / iterations
-            self._calls[threaded] += 1
+            self._tried[threaded] += seconds if threaded in self._seconds else 0.0
+            known = self._seconds.setdefault(threaded, seconds / iterations)
+            self._seconds[threaded] += min(1.0, seconds / _TRIAL_SECONDS) * (seconds / iterations - known)
 
     def _choose(self) -> bool:
         self._pieces += 1
-        ranked = sorted(self._choices, key=lambda choice: (self._calls[choice] > 1, self._seconds.get(choice, 0.0)))
+        known = {
+            choice: (self._tried[choice] >= _TRIAL_SECONDS, self._seconds.get(choice, 0.0)) for choice in self._choices
+        }
+        ranked = sorted(self._choices, key=known.__getitem__)
         return ranked[0 if self._pieces % _RETRY else -1]
 
-    def __call__(self, run: Callable[[int, bool, bool], int], iterations: int) -> int:
-        """Call ``run(iterations, threaded, last)``, which returns how many were run, in pieces; returns their sum."""
+    def __call__(self, run: Callable[[int, bool], int], iterations: int) -> int:
+        """Call ``run(iterations, threaded)``, which returns how many were run, in pieces; returns their sum."""
         done = ran = piece = 0
         while done < iterations and ran == piece:
             threaded = self._choose()
             known = self._seconds.get(threaded, _PIECE_SECONDS)
             piece = min(iterations - done, max(1, int(_PIECE_SECONDS / max(known, 1e-9))))
             begun = time.perf_counter()
-            ran = run(piece, threaded, done + piece == iterations)
+            ran = run(piece, threaded)
             self.note(threaded, time.perf_counter() - begun, ran)
             done += ran
         return done

@@ -12,7 +12,7 @@ NIDS. In each case the recursion of `npga.solver` runs, with another way to its 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +71,7 @@ class DualExact(Npga):
         def local() -> tuple[Array, Array]:
             nonlocal inner
             x, inner = self._own.solve(state.lam, None, state.x)
-            return x, self.problem.A.apply(x)
+            return x, self.problem.A.apply(x + self.steps.theta * (x - state.x))
 
         after = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
         return replace(after, inner=state.inner + inner)
@@ -88,6 +88,15 @@ def puda_steps(problem: ConsensusProblem, network: Network, version: Version) ->
     return Steps(alpha=1.0, beta=(0.5 * (1.0 + least) if has_C else 1.0) / L)
 
 
+@dataclass(frozen=True)
+class Copies(State):
+    """A state of PUDA, whose dual arrays are the copies of x: the negative gradients at those before."""
+
+    lam_is_dual = False
+
+    slopes: Array = field(default_factory=lambda: np.zeros(0))
+
+
 class Puda(Npga):
     """A row of Table I for problem P2; the step is beta, alpha is not used, and x is an n x m array.
 
@@ -100,6 +109,7 @@ class Puda(Npga):
     """
 
     work = Work(gradients=1, proxes=1)
+    kind = Copies
 
     def __init__(self, consensus: ConsensusProblem, network: Network, version: Version, steps: Steps) -> None:
         super().__init__(consensus.p1, network, version, steps)
@@ -114,17 +124,18 @@ class Puda(Npga):
         return super().identity | {"method": "puda"}
 
     def start(self, x0: Array, lam0: Array, z_over_beta: Array | None = None) -> State:  # noqa: ARG002
-        """All agents start from their own copy of x."""
+        """All agents start from their own copy of x, with no gradient before."""
         X = x0.reshape(self.consensus.n, self.consensus.m)
         zero = np.zeros_like(X)
-        return State(x0, X, zero, zero, v=zero, u=zero, kept=(zero,) * self.schedule.kept_size)
+        return Copies(x0, X, zero, v=zero, u=zero, kept=(zero,) * self.schedule.kept_size, slopes=zero)
 
     def _iterate(self, state: State) -> State:
-        def local() -> tuple[Array, Array]:
-            return state.x, -self.consensus.gradients(state.lam)
-
-        after = drive(iterate(self._own, self.steps, self.schedule, state, local), self.exchange)
-        return replace(after, x=after.lam.ravel())
+        assert isinstance(state, Copies), "it began with copies"
+        slopes = -self.consensus.gradients(state.lam)
+        ahead = slopes + self.steps.theta * (slopes - state.slopes)
+        steps = iterate(self._own, self.steps, self.schedule, state, lambda: (state.x, ahead))
+        after = drive(steps, self.exchange)
+        return replace(after, x=after.lam.ravel(), slopes=slopes)
 
     @property
     def width(self) -> int:

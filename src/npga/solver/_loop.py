@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,18 +40,17 @@ class Iterate:
         Primal and dual iterates.
     lam_prev
         The dual iterate before; zero at the start.
-    Ax
-        Rows A_i x_i.
     iteration, rounds
         What has been done so far.
     inner
         Iterations spent on sub-problems inside, by methods that have some.
     """
 
+    lam_is_dual: ClassVar[bool] = True  # rows are multipliers of the coupling
+
     x: Array
     lam: Array
     lam_prev: Array
-    Ax: Array
     iteration: int = field(default=0, kw_only=True)
     rounds: int = field(default=0, kw_only=True)
     inner: int = field(default=0, kw_only=True)
@@ -265,8 +264,8 @@ class Meter(Generic[S]):
 
     def _record(self, state: S) -> Record:
         problem, unit = self.problem, self.yardstick
-        mean = state.lam.mean(axis=0)
-        found = residual(problem, state.x, state.Ax, mean, unit.energy)
+        mean, Ax = state.lam.mean(axis=0), problem.A.apply(state.x)
+        found = residual(problem, state.x, Ax, mean, unit.energy)
         unit.begin(found.energy)
         size = float(np.linalg.norm(state.lam))
         spread = float(np.linalg.norm(state.lam - mean))
@@ -275,7 +274,7 @@ class Meter(Generic[S]):
             gap = float(np.linalg.norm(state.x - self.reference)) / unit.distance
         objective = float(problem.f(state.x) + problem.g(state.x))
         if not problem.h.is_indicator:
-            objective += float(problem.h(state.Ax.sum(axis=0)))
+            objective += float(problem.h(Ax.sum(axis=0)))
         return Record(state.iteration, state.rounds, gap, found.kkt, spread / size if size else 0.0, objective)
 
     def _growth(self, state: S) -> tuple[float, float]:
@@ -322,6 +321,7 @@ def run(
     clock = time.perf_counter() - begun.seconds
     current, watch = begun, Watch(method.problem, begun.state.iteration)
     leap = meter.leaps(limits, record_every) if callback is None else None
+    piece = 1
     try:
         while True:
             state = current.state
@@ -345,23 +345,23 @@ def run(
             until = min(next_record(state.iteration, record_every), limits.max_iters)
             deadline = np.inf if limits.max_seconds is None else clock + limits.max_seconds
             del state  # its arrays are large, and a stretch needs the latest ones only
-            _stretch(method, current, until, deadline)
+            piece = _stretch(method, current, until, deadline, piece)
     except KeyboardInterrupt:
         current.status = Status.INTERRUPTED
         return current
 
 
-def _stretch(method: Method[S], current: Run[S], until: int, deadline: float) -> None:
-    """Advance to an iteration, in pieces after which the clock is looked at."""
-    piece = 1
+def _stretch(method: Method[S], current: Run[S], until: int, deadline: float, piece: int) -> int:
+    """Advance to an iteration, in pieces after which the clock is looked at; returns the length of the next one."""
     while current.state.iteration < until:
         before, begun = current.state.iteration, time.perf_counter()
-        piece = min(piece, until - before)
-        current.state = method.advance(current.state, piece)
+        count = min(piece, until - before)
+        current.state = method.advance(current.state, count)
         now = time.perf_counter()
-        if now >= deadline or current.state.iteration < before + piece:
-            return
-        piece = max(1, int(piece * min(_PIECE_SECONDS / max(now - begun, 1e-9), 16.0)))
+        if now >= deadline or current.state.iteration < before + count:
+            break
+        piece = max(1, int(count * min(_PIECE_SECONDS / max(now - begun, 1e-9), 16.0)))
+    return piece
 
 
 def _ask(watch: Watch, current: Run[S], limits: Limits) -> None:

@@ -57,17 +57,16 @@ class Pga(Method[Iterate]):
     def start(self, x0: Array, lam0: Array) -> Iterate:
         """The state before the first iteration; of several rows of lam0 the mean is taken."""
         lam = lam0.mean(axis=0, keepdims=True)
-        return Iterate(x0, lam, np.zeros_like(lam), self.problem.A.apply(x0))
+        return Iterate(x0, lam, np.zeros_like(lam))
 
     def _iterate(self, state: Iterate) -> Iterate:
         problem = self.problem
         alpha, beta, theta = self._alpha, self.steps.beta, self.steps.theta
-        pull = problem.A.adjoint(np.broadcast_to(state.lam, state.Ax.shape))
+        pull = problem.A.adjoint(np.broadcast_to(state.lam, (problem.n, problem.p)))
         x = problem.g.prox(state.x - alpha * (problem.f.grad(state.x) + pull), alpha)
-        Ax = problem.A.apply(x)
-        ahead = (Ax + theta * (Ax - state.Ax)).sum(axis=0)
+        ahead = problem.A.apply(x + theta * (x - state.x)).sum(axis=0)
         lam = problem.h.conj_prox(state.lam[0] + beta * ahead, beta)[None]
-        return replace(state, x=x, lam=lam, lam_prev=state.lam, Ax=Ax, iteration=state.iteration + 1)
+        return replace(state, x=x, lam=lam, lam_prev=state.lam, iteration=state.iteration + 1)
 
     def blame(self) -> str:
         """The step that is furthest beyond the limit of Condat and Vu."""
@@ -100,19 +99,10 @@ class CompiledPga(Pga):
 
     def advance(self, state: Iterate, iterations: int) -> Iterate:
         """The state `iterations` later, or the first one that is not finite."""
-        return self.back(state, self.lone.advance(self.gathered(state), iterations))
-
-    def gathered(self, state: Iterate) -> State:
-        """A state as that of the lone agent, whose u and v are not read."""
-        zero = np.zeros_like(state.lam)
-        total = state.Ax.sum(axis=0)[None]
-        return State(state.x, state.lam, state.lam_prev, total, v=zero, u=zero, iteration=state.iteration)
-
-    def back(self, before: Iterate, state: State) -> Iterate:
-        """The state of the lone agent with the rows A_i x_i."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            Ax = self.problem.A.apply(state.x)
-        return replace(before, x=state.x, lam=state.lam, lam_prev=state.lam_prev, Ax=Ax, iteration=state.iteration)
+        zero = np.zeros_like(state.lam)  # of the lone agent, whose u and v are not read
+        own = State(state.x, state.lam, state.lam_prev, v=zero, u=zero, iteration=state.iteration)
+        after = self.lone.advance(own, iterations)
+        return replace(state, x=after.x, lam=after.lam, lam_prev=after.lam_prev, iteration=after.iteration)
 
 
 def safe_steps(problem: Problem) -> Steps:

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,17 @@ class State(Iterate):
     copies: tuple[Array, ...] = ()
 
 
-def start(x0: Array, lam0: Array, Ax0: Array, kept: int, z0: Array | None = None) -> State:
+S = TypeVar("S", bound=State)
+
+
+def start(x0: Array, lam0: Array, kept: int, z0: Array | None = None) -> State:
     """The state before the first iteration.
 
     With v = 0, lam_prev = 0 and u = z0 the first correction makes u = C lam0 + z0, as the paper's equation (npga) with
     B y0 = z0 wants it; the paper starts from y0 = 0.
     """
     zero = np.zeros_like(lam0)
-    return State(x0, lam0, zero, Ax0, v=zero, u=zero if z0 is None else z0, kept=(zero,) * kept)
+    return State(x0, lam0, zero, v=zero, u=zero if z0 is None else z0, kept=(zero,) * kept)
 
 
 class Matrix(Protocol):
@@ -102,24 +105,24 @@ class Knowledge(Protocol):
     def n(self) -> int: ...
 
 
-def primal(own: Knowledge, alpha: float | Array, state: State) -> tuple[Array, Array]:
-    """Return x+ and A x+, which need no message: they can be computed while those of the correction travel.
+def primal(own: Knowledge, alpha: float | Array, theta: float, state: State) -> tuple[Array, Array]:
+    """Return x+ and A x_hat+, which need no message: they can be computed while those of the correction travel.
 
     alpha is a number, or one for each coordinate that is the same for all of an agent's: then NPGA runs on the problem
     in x_i / sqrt(alpha_i), with the step 1.
     """
     x = own.g.prox(state.x - alpha * (own.f.grad(state.x) + own.A.adjoint(state.lam)), alpha)
-    return x, own.A.apply(x)
+    return x, own.A.apply(x + theta * (x - state.x))
 
 
 def iterate(
-    own: Knowledge, steps: Steps, schedule: Schedule, state: State, local: Callable[[], tuple[Array, Array]]
-) -> Generator[Request, Array, State]:
+    own: Knowledge, steps: Steps, schedule: Schedule, state: S, local: Callable[[], tuple[Array, Array]]
+) -> Generator[Request, Array, S]:
     """One iteration: yields the vectors to be exchanged, returns the next state.
 
-    `local` returns `primal(own, alpha, state)`, computed when it is needed or ahead.
+    `local` returns `primal(own, alpha, theta, state)`, computed when it is needed or ahead.
     """
-    beta, gamma, theta = steps.beta, steps.gamma, steps.theta
+    beta, gamma = steps.beta, steps.gamma
     if schedule.keeps_z:
         carried = state.u + schedule.growth(state.v, state.kept, gamma)  # z + gamma B^2 v
         u = carried + (yield from schedule.correction(state.lam, state.v, state.kept, gamma))  # z + C lam
@@ -128,13 +131,13 @@ def iterate(
         step = yield from schedule.correction(dlam, state.v, state.kept, gamma)  # C dlam + gamma B^2 v
         u = carried = state.u + step
 
-    x, Ax = local()
-    v = state.lam - u + beta * (Ax + theta * (Ax - state.Ax))
+    x, image = local()
+    v = state.lam - u + beta * image
 
     Dv, kept = yield from schedule.combine(v)
     lam = own.h.conj_prox(Dv, beta / own.n)
     done, rounds = state.iteration + 1, state.rounds + schedule.rounds
-    return State(x, lam, state.lam, Ax, v=v, u=carried, kept=kept, iteration=done, rounds=rounds)
+    return replace(state, x=x, lam=lam, lam_prev=state.lam, v=v, u=carried, kept=kept, iteration=done, rounds=rounds)
 
 
 def memory(schedule: Schedule, gamma: float, state: State) -> Generator[Request, Array, Array]:
@@ -179,7 +182,7 @@ class Npga(Method[State]):
     def start(self, x0: Array, lam0: Array, z_over_beta: Array | None = None) -> State:
         """The state before the first iteration; z_over_beta carries the memory of an earlier run."""
         z0 = None if z_over_beta is None else self.steps.beta * z_over_beta
-        return start(x0, lam0, self.problem.A.apply(x0), self.schedule.kept_size, z0)
+        return start(x0, lam0, self.schedule.kept_size, z0)
 
     def memory(self, state: Iterate) -> Array:
         """z / beta after a state of this method, for a run that goes on under other steps.
@@ -188,7 +191,8 @@ class Npga(Method[State]):
         method.
         """
         if not isinstance(state, State):
-            return np.asarray(state.Ax - state.Ax.mean(axis=0))
+            Ax = self.problem.A.apply(state.x)
+            return np.asarray(Ax - Ax.mean(axis=0))
         self.exchange.begin(state.iteration, state.rounds, state.copies)
         return drive(memory(self.schedule, self.steps.gamma, state), self.exchange) / self.steps.beta
 
@@ -206,7 +210,7 @@ class Npga(Method[State]):
         return self.start(x, lam, old.memory(earlier.state))
 
     def _iterate(self, state: State) -> State:
-        local = partial(primal, self.problem, self._alpha, state)
+        local = partial(primal, self.problem, self._alpha, self.steps.theta, state)
         self.exchange.begin(state.iteration, state.rounds, state.copies)
         state = drive(iterate(self.problem, self.steps, self.schedule, state, local), self.exchange)
         return replace(state, copies=self.exchange.copies) if self.exchange.copies else state

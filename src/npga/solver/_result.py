@@ -125,9 +125,9 @@ def _agents(problem: Problem, state: Any) -> tuple[Array, Array]:
     mean, nothing = state.lam.mean(axis=0), np.zeros(problem.n)
     size = float(np.linalg.norm(state.lam))
     spread = np.linalg.norm(state.lam - mean, axis=1) / size if size and len(state.lam) == problem.n else nothing
-    fits = state.x.shape == (problem.d,) and state.Ax.shape == (problem.n, problem.p)
+    fits = state.x.shape == (problem.d,) and state.lam_is_dual
     with np.errstate(over="ignore", invalid="ignore"):
-        return (residual(problem, state.x, state.Ax, mean).agents if fits else nothing), spread
+        return (residual(problem, state.x, problem.A.apply(state.x), mean).agents if fits else nothing), spread
 
 
 class Trace:

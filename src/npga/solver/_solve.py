@@ -33,7 +33,7 @@ from npga.steps import Steps, with_fixed
 
 TRACES, PATHS = ("records", "agents"), ("auto", "compiled", "vectorised")
 # Of a checkpoint.
-_FORMAT = 2
+_FORMAT = 3
 
 
 def solve(
@@ -373,7 +373,10 @@ class Saver:
             stored = {name: file[name] for name in file.files}
         head = json.loads(str(stored.pop("head")))
         if head["format"] != _FORMAT:
-            raise InputError(f"{path} has format {head['format']}; this release of npga reads format {_FORMAT}")
+            raise InputError(
+                f"{path} has format {head['format']}; this release of npga reads format {_FORMAT}: leave resume=True "
+                "out to begin again, or resume with the release that wrote it"
+            )
         identity = json.loads(json.dumps(self._method.identity))  # a tuple is read back as a list
         for key, value in identity.items():
             found = head["identity"].get(key)

@@ -251,6 +251,7 @@ def _retold(problem: Problem, version: Version, steps: Steps, state: AdaptiveSta
     betas = [leg.beta for leg in state.legs] + [steps.beta]
     changes = int(np.count_nonzero(np.diff(betas)))
     taken, retreats = (sum(getattr(leg, name) for leg in state.legs) for name in ("extrapolated", "retreated"))
+    often = "once" if changes == 1 else f"{changes} times"
     typed = (
         f"npga.tuning.tied_steps(problem, {steps.beta!r})"
         if steps == tied_steps(problem, steps.beta)
@@ -259,8 +260,8 @@ def _retold(problem: Problem, version: Version, steps: Steps, state: AdaptiveSta
         else "result.steps"
     )
     return (
-        f"Steps followed the run: beta changed {changes} times, {taken} of {len(state.legs)} legs ended in an "
-        f"extrapolation, {retreats} were taken back. The last ones, to type: version={_named(version)}, "
+        f"Steps followed the run: beta changed {often}, {taken} of {len(state.legs)} legs ended in an "
+        f"extrapolation, {retreats} taken back. The last ones, to type: version={_named(version)}, "
         f"steps={typed}. Whether they are proved to converge from every start: result.certified."
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,16 +80,16 @@ def best_trial(
     """All trials, and the best one: successive halving over the space of steps, then twice around the winner."""
     space = StepSpace(problem, network, version, gamma_max)
     rng, trials = np.random.default_rng(seed), Trials()
-    runners = [TrialRun(problem, network, space, space.middle)]
+    runners = trial_runs(problem, network, space, [space.middle])
     winner: TrialRun | None = None
     try:
-        runners += [TrialRun(problem, network, space, u) for u in space.sample(samples, rng)]
+        runners += trial_runs(problem, network, space, space.sample(samples, rng), runners[0].first)
         winner = halve(runners, _FIRST, trials, budget, "sample")[0]
         for spread in (0.5, 0.2):
             if budget.spent:
                 break
             near = winner.point + spread * rng.standard_normal((around, len(winner.point)))
-            again = [TrialRun(problem, network, space, u) for u in (winner.point, *near)]
+            again = trial_runs(problem, network, space, (winner.point, *near), winner.first)
             winner = min(winner, halve(again, 2 * _FIRST, trials, budget, "around")[0], key=lambda r: r.score)
     except KeyboardInterrupt:
         winner, budget.interrupted = winner or min(runners, key=lambda r: r.score), True
@@ -97,19 +97,22 @@ def best_trial(
 
 
 class TrialRun:
-    """One set of steps, a point of the search space, that can be run on from zero."""
+    """One set of steps, a point of the search space, that can be run on from zero; `first` is the residual there."""
 
-    def __init__(self, problem: Problem, network: Network, space: StepSpace, point: Array) -> None:
+    def __init__(
+        self, problem: Problem, network: Network, space: StepSpace, point: Array, first: float | None = None
+    ) -> None:
         self.problem, self.point = problem, point
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
         self.state: State = self.method.start(*problem.start())
-        self.kkt = self.first = self._kkt()
+        self.kkt = self.first = self._kkt() if first is None else first
 
     def _kkt(self) -> float:
         state = self.state
         with np.errstate(over="ignore", invalid="ignore"):
-            found = residual(self.problem, state.x, state.Ax, state.lam.mean(axis=0)).overall
+            Ax = self.problem.A.apply(state.x)
+            found = residual(self.problem, state.x, Ax, state.lam.mean(axis=0)).overall
         return found if math.isfinite(found) else math.inf
 
     def run(self, iterations: int) -> int:
@@ -134,6 +137,17 @@ class TrialRun:
         if not math.isfinite(self.kkt) or self.state.iteration == 0:
             return math.nan
         return float((max(self.kkt, 1e-16) / (self.first or 1.0)) ** (1.0 / self.state.iteration))
+
+
+def trial_runs(
+    problem: Problem, network: Network, space: StepSpace, points: Iterable[Array], first: float | None = None
+) -> list[TrialRun]:
+    """A run for each point; all start alike, so that where they do is measured once."""
+    runs: list[TrialRun] = []
+    for point in points:
+        runs.append(TrialRun(problem, network, space, point, first))
+        first = runs[0].first
+    return runs
 
 
 def halve(runners: list[TrialRun], first: int, trials: Trials, budget: Budget, stage: str) -> list[TrialRun]:

@@ -24,7 +24,7 @@ from npga.solver import reference as solve_centrally
 from npga.steps import Steps
 from npga.theory import certify
 from npga.tuning._radius import Linearisation, Rate, rate
-from npga.tuning._search import Budget, Measured, OutOfTimeError, TrialRun, halve, measure
+from npga.tuning._search import Budget, Measured, OutOfTimeError, halve, measure, trial_runs
 from npga.tuning._space import SearchSpace, StepSpace
 from npga.tuning._tuning_results import Trial, Trials, Tuning
 
@@ -239,7 +239,7 @@ def descents(
     each size in `again`.
     """
     points = [space.middle, *space.sample(_SAMPLES, rng)]
-    runners = [TrialRun(job.problem, job.network, space, point) for point in points]
+    runners = trial_runs(job.problem, job.network, space, points)
     ranked = [runner.point for runner in halve(runners, _FIRST, job.trials, job.budget, "sample")]
     low, high = space.bounds.T
     begin = spread([ranked[0], space.middle, *ranked[1:]], high - low, starts, _APART)

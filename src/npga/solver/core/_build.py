@@ -30,6 +30,7 @@ FLAGS = [
     "-fvisibility=hidden",
     "-fopenmp-simd",
     "-Wno-pass-failed",
+    "-Wno-unknown-attributes",
 ]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-ffp-contract=fast"]
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")

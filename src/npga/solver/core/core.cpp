@@ -33,9 +33,8 @@ Int sweep_lengths(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, cons
     for (Int row = 0; row < count; ++row) {
         for (Int j = 1; j <= lengths[row]; ++j) {
             ++*done;
-            const bool pause = task.images && j == lengths[row];
             const auto iteration = task.chunk_count ? iterate<true, T> : iterate<false, T>;
-            if (!std::isfinite(agree(task, iteration(plan, now, task, pause), ++turns))) return row;
+            if (!std::isfinite(agree(task, iteration(plan, now, task), ++turns))) return row;
         }
         if (!gauge) continue;
         if (task.thread == 0) measure(plan, *gauge, now, gauge->table[row]);

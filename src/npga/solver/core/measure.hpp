@@ -46,15 +46,15 @@ template <class T> void step(const Function<T>& f, const Gauge<T>& gauge, Int m,
     prox(f, false, columns, 0, m, y, guess, y);
 }
 
-// Largest relative move of a piece in a proximal step; the steps are left in gauge.agents.
+// Largest relative move of a piece in a proximal step, with A^T lam behind the first d numbers of gauge.primal; the steps
+// are left in gauge.agents.
 template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge, const T* x, const T* lam, Moves& out) {
     const Int n = gauge.pieces, p = plan.p, d = plan.d, *offsets = gauge.offsets;
     T *ahead = gauge.primal, *pulled = ahead + d, *along = pulled + d;
     double *steps = gauge.agents, *size = steps + n, *slope = size + n, *terms = slope + n, *force = terms + n;
     const auto of_piece = [=](Int i, const T* y) { return norm(offsets[i + 1] - offsets[i], y + offsets[i]); };
-    fill_n(ahead, 2 * d, T(0));
+    fill_n(ahead, d, T(0));
     add_grad(plan.f, 0, d, x, ahead, gauge.matrix);
-    for (Int i = 0; i < plan.n; ++i) add_adjoint(plan.matrices[i], 0, p, lam, pulled + plan.offsets[i]);
     for (Int i = 0; i < n; ++i) {
         const double *squares = gauge.squares + i * p, pull = of_piece(i, pulled);
         size[i] = of_piece(i, x), slope[i] = of_piece(i, ahead);
@@ -111,14 +111,23 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
 
 template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, const Arrays<T>& now, Findings& out) {
     const Int p = plan.p, d = plan.d, *bounds = gauge.bounds;
-    T *mean = gauge.dual, *z = mean + p, *slopes = mean + 4 * p, *sizes = mean + 5 * p;
+    T *mean = gauge.dual, *z = mean + p, *slopes = mean + 4 * p, *sizes = mean + 5 * p, *image = mean + 6 * p;
+    const auto pull = [&](Int i, const T* lam, const T* next) {
+        T* pulled = gauge.primal + d + plan.offsets[i];
+        fill_n(pulled, plan.offsets[i + 1] - plan.offsets[i], T(0));
+        add_adjoint(plan.matrices[i], 0, p, lam, pulled, next);
+    };
+    const auto ahead = [&](Int i) { return row(plan.matrices[i], block_rows(plan.matrices[i], p)); };
     measure_duals(plan, now.lam, now.lam_prev, mean, out);
     fill_n(z, p, T(0)), fill_n(sizes, p, T(0)); // sum_i A_i x_i, and for each block of rows the largest |(A_i x_i)_block|
-    for (const T* Ax = now.Ax; Ax < now.Ax + plan.n * p; Ax += p) {
-        add(p, T(1), Ax, z);
-        if (gauge.blocks == p) each(0, p, [=](Int k) { sizes[k] = max(sizes[k], std::abs(Ax[k])); });
+    for (Int i = 0; i < plan.n; ++i) {
+        fill_n(image, p, T(0));
+        add_product(plan.matrices[i], 0, p, now.x + plan.offsets[i], image, ahead(i));
+        pull(i, mean, static_cast<const T*>(nullptr)); // A_i is in a cache
+        add(p, T(1), image, z);
+        if (gauge.blocks == p) each(0, p, [=](Int k) { sizes[k] = max(sizes[k], std::abs(image[k])); });
         else for (Int b = 0; b < gauge.blocks; ++b)
-            sizes[b] = T(max(double(sizes[b]), norm(bounds[b + 1] - bounds[b], Ax + bounds[b])));
+            sizes[b] = T(max(double(sizes[b]), norm(bounds[b + 1] - bounds[b], image + bounds[b])));
     }
     out.objective = value(plan.f, d, now.x, gauge.slack, gauge.matrix) + value(plan.g, d, now.x, gauge.slack, gauge.matrix);
     if (!gauge.h_is_indicator) out.objective += value(plan.h, p, z, gauge.slack, gauge.matrix);
@@ -134,6 +143,7 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
         fill_n(slopes, p, T(0));
         add_grad(plan.h, 0, p, z, slopes, gauge.matrix);
         for (Int k = 0; k < p; ++k) slopes[k] = gauge.is_smooth[k] ? slopes[k] : mean[k];
+        for (Int i = 0; i < plan.n; ++i) pull(i, slopes, ahead(i));
         const Moves other = moves(slopes);
         if (other.worst < found.worst) found = other;
     }

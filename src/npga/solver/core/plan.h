@@ -81,14 +81,14 @@ template <class T> struct Plan {
 template <class T> struct Arrays {
     T *x, *x_new, *x_hat, *force; // force: A^T lam, then the whole gradient
     T *lam, *lam_prev, *u, *v; // v is followed by K v, ..., K^s v
-    T *message, *reply, *Ax;
+    T *message, *reply;
     T *rest, *rest_new, *change, *total; // of P(K): what is left of its source, the last term, the sum of terms so far
 };
 
 // The part of one of several threads, which share the groups, or the chunks that panels of `rows` rows are dealt out in.
 template <class T> struct Task {
     Int thread, threads;
-    Int images, fresh;       // whether A x is wanted in the end; whether the parts of A^T lam are to be made first
+    Int fresh;               // whether the parts of A^T lam are to be made first
     Int chunk_count, rows;   // no chunks: the agent schedule
     const Int* chunks;       // chunk k has the rows chunks[k] to chunks[k + 1],
     T* pulls;                // and its part of A^T lam
@@ -118,7 +118,7 @@ template <class T> struct Gauge {
     const Int* is_smooth;        // whether h has a gradient in a row; null where it has none in any
     const T* reference;          // or null
     double* agents;                      // scratch: 5 for each piece,
-    T *dual, *primal, *columns, *matrix; // 6 p, 3 d, 4 max(p, d), and that of functions with a matrix
+    T *dual, *primal, *columns, *matrix; // 7 p, 3 d, 4 max(p, d), and that of functions with a matrix
     Findings* table;                     // a row for each measurement
     Stopping to;
 };

@@ -132,17 +132,10 @@ template <class T> void descend(const Plan<T>& plan, const Arrays<T>& now, const
     each(lo, hi, [&](Int j) { now.x_hat[j] = now.x_new[j] + theta * (now.x_new[j] - now.x[j]); });
 }
 
-// A_i x_i on a tile, into rows that are `width` apart.
-template <class T>
-void images(const Plan<T>& plan, Tile t, const T* x, T* out, Int width, const T* next = nullptr) {
-    for (Int k = 0; k < t.runs; ++k) fill_n(out + k * width, t.m, T(0));
-    for (Int i = t.first; i < t.last; ++i, out += width)
-        add_product(plan.matrices[i], t.lo, t.hi, x + plan.offsets[i], out, next);
-}
-
 // The message for a power m of K: c_m (lam - lam_prev) + gamma b_{s+m} K^s v, where `next` says that lam+ is in place of
-// lam_prev, and below the highest power K times the last message (Horner's rule). `out` begins with the tile.
-template <class T> void compose(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power, bool next, T* out, Int width) {
+// lam_prev, and below the highest power K times the last message (Horner's rule). `out` begins with the tile. A function of
+// its own, because compilers fuse one of the two products with the sum, and not the same one in every caller.
+template <class T> [[gnu::noinline, gnu::noclone]] void compose(const Plan<T>& plan, const Arrays<T>& now, Tile t, Int power, bool next, T* out, Int width) {
     const T c = next ? -plan.c[power] : plan.c[power], b = plan.b[plan.kept_powers + power];
     for (Int k = 0; k < t.runs; ++k) {
         const Int at = t.at + k * plan.p;
@@ -159,12 +152,13 @@ template <class T> void correct(const Plan<T>& plan, const Arrays<T>& now, Tile 
     if (plan.new_powers) add_mixed(plan, now, t, message, width, now.u + t.at, plan.p);
 }
 
-// v+ = lam - u+ + beta A x_hat+, with the images in `scratch`. Where a run pauses, A x+ is written as well.
+// v+ = lam - u+ + beta A x_hat+ on a tile, with the images in `scratch`, in rows that are `width` apart.
 template <class T>
-void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, bool pause, T* scratch, Int width, const T* next) {
+void ascend(const Plan<T>& plan, const Arrays<T>& now, Tile t, T* scratch, Int width, const T* next) {
     const T beta = T(plan.beta);
-    if (pause) images(plan, t, now.x_new, now.Ax + t.at, plan.p);
-    images(plan, t, now.x_hat, scratch, width, next);
+    for (Int k = 0; k < t.runs; ++k) fill_n(scratch + k * width, t.m, T(0));
+    for (Int i = t.first; i < t.last; ++i)
+        add_product(plan.matrices[i], t.lo, t.hi, now.x_hat + plan.offsets[i], scratch + (i - t.first) * width, next);
     for (Int k = 0; k < t.runs; ++k) {
         const T *image = scratch + k * width, *lam = now.lam + t.at + k * plan.p, *u = now.u + t.at + k * plan.p;
         each(0, t.m, [=, v = now.v + t.at + k * plan.p](Int j) { v[j] = lam[j] - u[j] + beta * image[j]; });
@@ -223,7 +217,7 @@ template <class T> void begin(const Plan<T>& plan, const Arrays<T>& now, const T
 // Returns the sum of this thread's part of lam+. For panels the scratch has room for three times n rows, images and messages
 // to and fro, a line of the cache longer than the panel: rows whose distance is a power of two would share few places of
 // a cache. Where no round lies between v and lam+ (s = 0), a block of A is read a second time at once.
-template <bool panels, class T> double iterate(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task, bool pause) {
+template <bool panels, class T> double iterate(const Plan<T>& plan, Arrays<T>& now, const Task<T>& task) {
     const Int s = plan.kept_powers, width = panels ? task.rows + 8 : plan.p;
     if (panels) {
         now.message = task.scratch + plan.n * width, now.reply = now.message + plan.n * width;
@@ -246,7 +240,7 @@ template <bool panels, class T> double iterate(const Plan<T>& plan, Arrays<T>& n
             else if (plan.new_powers) compose(plan, now, t, plan.new_powers, true, now.reply + t.at, width);
         };
         const auto rise = [&](Tile t, const T* next) {
-            ascend(plan, now, t, pause, task.scratch, width, next);
+            ascend(plan, now, t, task.scratch, width, next);
             if (!s) conclude(t);
         };
         if (panels) each_block(plan, area, rise);
