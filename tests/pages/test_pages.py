@@ -50,7 +50,7 @@ def test_agents_are_measured_at_every_record_and_the_run_stays_as_it_is(small):
     # the parts add up to what the trace holds
     np.testing.assert_allclose(np.linalg.norm(agents.consensus, axis=1), traced.trace.consensus, 1e-12, 1e-15)
     x, lam = traced.x, traced.lam.mean(axis=0)
-    own = npga.problem.residual(small[0], x, traced.state.Ax, lam).stationarity
+    own = npga.problem.residual(small[0], x, small[0].A.apply(x), lam).stationarity
     assert agents.stationarity[-1].max() == own > 0.0
     with pytest.raises(InputError, match="did you mean 'agents'"):
         npga.solve(*small, "nids", STEPS, trace="agent")
@@ -169,3 +169,12 @@ def test_figures_for_notebooks(small, tmp_path):
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="did you mean 'rounds'"):
         result.plot(by="round")
+
+
+def test_copies_of_x_are_not_taken_for_multipliers():
+    """With two agents the arrays of a consensus problem and of its coupling have the same shapes."""
+    centers = np.array([[1.0, 2.0], [3.0, 0.0]])
+    consensus = npga.ConsensusProblem(functions=[fn.SquaredNorm(1.0, center) for center in centers])
+    result = npga.solve(consensus, npga.Network.complete(2), version="extra", trace="agents")
+    np.testing.assert_allclose(result.x, [[2.0, 1.0]] * 2, atol=1e-6)
+    assert not np.asarray(result.trace.agents.stationarity).any()
