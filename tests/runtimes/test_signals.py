@@ -150,6 +150,57 @@ def test_a_signal_to_a_launch_and_all_its_processes_at_once_loses_nothing(tmp_pa
     assert newest_in_common(out) > 20
 
 
+WHILE_ENDING = """
+import os, signal
+from npga.runtimes import inprocess
+from npga.runtimes._party import Party
+from npga.runtimes._saved_state import PartyStates
+
+status, save, words = inprocess.write_status, PartyStates.save_recent, iter([signal.SIGTERM])
+
+def tell():
+    for word in words:  # once
+        os.kill(os.getpid(), word)
+
+def late_status(out, party, values):
+    if values["state"] != "running" and {place!r} == "status":
+        tell()
+    status(out, party, values)
+
+def late_save(self):
+    if {place!r} == "save":
+        tell()
+    save(self)
+
+def fail(self, *arguments):
+    if self._iteration > 20:
+        {ending}
+    return share(self, *arguments)
+
+share, Party._share = Party._share, fail
+inprocess.write_status, PartyStates.save_recent = late_status, late_save
+inprocess.main()
+"""
+ENDINGS = {
+    "stopped": ("os.kill(os.getpid(), signal.SIGINT)", 128 + signal.SIGINT),
+    "failed": ("raise OSError('disk full')", ExitCode.FAILED),
+}
+
+
+@pytest.mark.parametrize("place", ["save", "status"])
+@pytest.mark.parametrize("state", list(ENDINGS))
+def test_a_signal_to_a_process_that_ends_changes_nothing(tmp_path, state, place):
+    """As the launcher's word after a terminal's, or one that comes while a failure is written down."""
+    path, *_ = make_job(tmp_path, 2, max_iters=10**7, checkpoint_rounds=10**6)
+    out, (ending, expected) = tmp_path / "out", ENDINGS[state]
+    code = WHILE_ENDING.format(ending=ending, place=place)
+    said = finish([start("-c", code, path, "--out", out)])
+    assert [code for code, _ in said] == [expected], said
+    row = json.loads((out / "party0.json").read_text())
+    assert (row["state"], row["code"]) == (state, expected)
+    assert len(list((out / "checkpoints").glob("agent0-*.npz"))) == 3  # the start and the two newest
+
+
 def test_a_process_that_drops_the_first_word_is_killed(tmp_path):
     with _lock(tmp_path):
         deaf = start(
@@ -159,14 +210,14 @@ from pathlib import Path
 import time
 from npga.runtimes import inprocess
 inprocess._ORDERLY_SECONDS = 0.5
-with inprocess._heeding_signals():
-    inprocess.end_with(Path({str(tmp_path / "launch.lock")!r}))
-    print("waiting", flush=True)
-    while True:
-        try:
-            time.sleep(60)
-        except KeyboardInterrupt:
-            print("dropped", flush=True)
+inprocess._heed_signals()
+inprocess.end_with(Path({str(tmp_path / "launch.lock")!r}))
+print("waiting", flush=True)
+while True:
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("dropped", flush=True)
 """,
         )
         assert "waiting" in deaf.stdout.readline()

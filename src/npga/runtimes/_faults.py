@@ -177,15 +177,19 @@ class Notice:
 
     An exception out of a signal's handler is lost where it arrives in a callback of a library. Those of gRPC are C
     functions: they print it as ignored, and what they were about to wake sleeps on. So while such callbacks may run,
-    and `wake` is set, the handler leaves word and wakes whoever waits; at all other times it raises as well.
+    and `wake` is set, the handler leaves word and wakes whoever waits; at all other times it raises as well. Once the
+    process is ending, for whatever reason, nothing interrupts what it still has to save, to say and to write.
     """
 
     def __init__(self) -> None:
         self.stopped: Stopped | None = None
         self.wake: Callable[[], object] | None = None
+        self.is_ending = False
 
     def leave(self, number: int) -> None:
         """Called by the handler of a signal."""
+        if self.is_ending:
+            return
         self.stopped = Stopped(number)
         if self.wake is None:
             raise self.stopped

@@ -238,6 +238,7 @@ class Party:
 
     def _give_up(self, error: BaseException) -> None:
         """Leave word at home and with the neighbours, and save what there is, if that is still possible."""
+        NOTICE.is_ending = True
         with contextlib.suppress(OSError):
             self.logbook.line(self._iteration, force=True, error=str(error))
         if not isinstance(error, Diverged):

@@ -17,8 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -92,18 +91,19 @@ def run_process(
     """
     options, party, code = parse_options(description), None, int(ExitCode.DONE)
     try:
-        with _heeding_signals():
-            if options.launched_by is not None:
-                end_with(options.launched_by)
-            options.begin_log()
-            party = build(read_job(options.job, options.trust_code), options)
-            if options.metrics is not None:
-                serve_metrics(options.metrics, party.logbook, party.job.times.patience)
-            write_status(options.out, party, {"state": "running"})
-            outcome = party.run(partial(write_outcome, options.out, party))
+        _heed_signals()
+        if options.launched_by is not None:
+            end_with(options.launched_by)
+        options.begin_log()
+        party = build(read_job(options.job, options.trust_code), options)
+        if options.metrics is not None:
+            serve_metrics(options.metrics, party.logbook, party.job.times.patience)
+        write_status(options.out, party, {"state": "running"})
+        outcome = party.run(partial(write_outcome, options.out, party))
         if party.job.stop.tol is not None and not outcome.converged:
             code = int(not_met)
     except (Exception, KeyboardInterrupt) as error:
+        NOTICE.is_ending = True
         if not isinstance(error, (NpgaError, Stopped, OSError)):
             traceback.print_exc()  # not foreseen: its own operator needs to know where
         who = "npga" if party is None else party.layout.title(party.me)
@@ -116,10 +116,11 @@ def run_process(
     raise SystemExit(code)
 
 
-@contextmanager
-def _heeding_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one, later, ends the process."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]
+def _heed_signals() -> None:
+    """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one, later, ends the process.
+
+    The handlers stay until the process has ended: between an error and the files that tell of it nothing may end it.
+    """
     first = math.inf
 
     def stop(number: int, _frame: Any) -> None:
@@ -131,13 +132,10 @@ def _heeding_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    NOTICE.stopped = None
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    NOTICE.stopped, NOTICE.is_ending = None, False
+    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), stop)
 
 
 def end_with(lock: Path) -> None:
@@ -153,7 +151,8 @@ def end_with(lock: Path) -> None:
     def watch() -> None:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if NOTICE.stopped is None and not NOTICE.is_ending:  # who has been told already is not told twice
+            os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_ORDERLY_SECONDS)
         os.kill(os.getpid(), signal.SIGKILL)
 
