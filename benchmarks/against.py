@@ -33,6 +33,12 @@ def build(name, loss):
         problem = npga.Problem(problem.agents, fn.Logistic(labels, 1.0 / problem.p))
     method = method_for(problem, network, npga.version("extra"), steps, "compiled")
     return method, method.start(np.zeros(problem.d), np.zeros((problem.n, problem.p)))
+def search(name, seed):
+    problem, network, _ = CASES[name].build()
+    with undisturbed():
+        begun = time.process_time()
+        npga.tune(problem, network, "extra", method="search", seed=seed)
+        return time.process_time() - begun
 method = state = None
 for line in sys.stdin:
     words = json.loads(line)
@@ -41,6 +47,8 @@ for line in sys.stdin:
         with undisturbed():  # what was learnt about threads beside other processes would stay
             state = method.advance(state, 10)
         print(json.dumps(None), flush=True)
+    elif words[0] == "search":
+        print(json.dumps(search(*words[1:])), flush=True)
     else:
         with undisturbed():
             begun = time.perf_counter()
@@ -85,6 +93,19 @@ def compare(other, cases=CASES, loss="squares", threads=1, repeats=7, seconds=0.
         side.process.communicate()
 
 
+def searches(other, cases=("S", "M"), repeats=7):
+    """Microseconds of processor time of a whole search for steps, about 100 trial runs, on one thread, as `compare`."""
+    sides = {name: Checkout(root, 1) for name, root in (("other", other), ("this", HERE.parent))}
+    for case in cases:
+        times = {name: [side.ask("search", case, 0)] for name, side in sides.items()}
+        for turn in range(repeats):
+            for name, side in sides.items():
+                times[name].append(1e6 * side.ask("search", case, turn % 3))
+        yield case, {name: found[1:] for name, found in times.items()}
+    for side in sides.values():
+        side.process.communicate()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", help="the root of another checkout")
@@ -93,9 +114,14 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--search", action="store_true", help="whole searches for steps, at S and M or the cases named")
     options = vars(parser.parse_args())
-    cases = options.pop("case") or CASES
-    for case, times in compare(options.pop("other"), cases, **options):
+    other, cases = options.pop("other"), options.pop("case")
+    if options.pop("search"):
+        found = searches(other, cases or ("S", "M"), options["repeats"])
+    else:
+        found = compare(other, cases or CASES, **options)
+    for case, times in found:
         best = {name: min(found) for name, found in times.items()}
         middle = {name: statistics.median(found) for name, found in times.items()}
         print(

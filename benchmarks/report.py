@@ -101,13 +101,23 @@ def against_table(results):
     cases = list(next(iter(found.values())))
     lines = [f"| threads | {' | '.join(cases)} |", "|---" * (len(cases) + 1) + "|"]
     for threads, rows in found.items():
-        pairs = [(rows[case]["other"], rows[case]["this"]) for case in cases]
-        cells = [
-            f"{min(other) / min(this):.2f} x ({statistics.median(other) / statistics.median(this):.2f} x)"
-            for other, this in pairs
-        ]
-        lines.append(f"| {threads} | {' | '.join(cells)} |")
+        lines.append(f"| {threads} | {' | '.join(_ratio(rows[case]) for case in cases)} |")
     return "\n".join(lines)
+
+
+def searches_table(results):
+    """Processor time of a whole search for steps, before and now."""
+    lines = ["| case | before | now | ratio |", "|---|---|---|---|"]
+    for case, sides in results["searches"].items():
+        before, now = (show(min(sides[side]) / 1e6) for side in ("other", "this"))
+        lines.append(f"| {case} | {before} | {now} | {_ratio(sides)} |")
+    return "\n".join(lines)
+
+
+def _ratio(sides):
+    """The other side's time divided by ours, best turns (medians)."""
+    best, median = (pick(sides["other"]) / pick(sides["this"]) for pick in (min, statistics.median))
+    return f"{best:.2f} x ({median:.2f} x)"
 
 
 def memory_table(results):
@@ -153,6 +163,7 @@ def markdown(results, template):
         "setting": f"{' or '.join(map(str, turns))} interleaved turns of {results['seconds']} s",
         "cases": case_table(results),
         "against": against_table(results),
+        "searches": searches_table(results),
         "memory": memory_table(results),
         "verdicts": verdicts(results),
         "growth": growth_table(results),
@@ -174,12 +185,13 @@ def rows(results):
             reader = f"read-{contender.split('-')[1]}" if contender.startswith("ours") else "read-1"
             pace = {"bytes_per_second_read": found["bandwidth"].get(reader)}
             yield {"what": "iteration", "case": name, "contender": contender, **size, **pace, **_seconds(times)}
-    for threads, cases in results.get("against", {}).items():
+    races = [("against", threads, cases) for threads, cases in results.get("against", {}).items()]
+    for what, threads, cases in [*races, ("search", 1, results.get("searches", {}))]:
         for name, sides in cases.items():
             for side, turns in sides.items():
                 times = {"best": min(turns) / 1e6, "median": statistics.median(turns) / 1e6}
                 label = f"{'before' if side == 'other' else 'ours'}-{threads}"
-                yield {"what": "against", "case": name, "contender": label, **_seconds(times)}
+                yield {"what": what, "case": name, "contender": label, **_seconds(times)}
     for axis, found in results.get("growth", {}).items():
         for contender, curve in found["seconds"].items():
             for size, seconds in zip(found["sizes"], curve, strict=True):

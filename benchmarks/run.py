@@ -56,6 +56,7 @@ def extras(results, repeats, seconds, options):
             str(threads): dict(against.compare(options.against, threads=threads, repeats=repeats, seconds=seconds))
             for threads in sorted({1, os.cpu_count()})
         }
+        results["searches"] = dict(against.searches(options.against, repeats=3 * repeats))
         results["memory before"] = measurements.memory(options.against)
     results["tracing"] = measurements.tracing(repeats)
     print("tracing", json.dumps(results["tracing"]), flush=True)

@@ -194,7 +194,8 @@ def test_pauses_do_not_change_the_bits_at_any_small_size(name):
             np.testing.assert_array_equal(getattr(state, array), getattr(whole, array))
 
 
-def test_memory_of_states_that_are_gone_is_used_again_and_no_other():
+def test_memory_of_states_that_are_gone_is_used_again_and_no_other(monkeypatch):
+    monkeypatch.setattr(_compiled, "_PAGES", 0)  # small blocks too
     problem, network = random_problem(3, 7, 5, "squared-norm", "l1", "squared-loss"), npga.Network.ring(7)
     method = CompiledNpga(problem, network, npga.version("nids"), tame_steps(problem, 0.6, 0.7))
 

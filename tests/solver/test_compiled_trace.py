@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import npga
 from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps, uneven
 from npga import functions as fn
+from npga.solver import method_for
 from npga.solver._result import COLUMNS
 
 
@@ -31,6 +34,25 @@ def test_traces_agree(smooth, coupling):
     star = np.ones(problem.d)
     runs = [solved(problem, path, max_iters=150, reference=star, tol=1e-6) for path in ("vectorised", "compiled")]
     assert_same(*runs)
+
+
+@pytest.mark.parametrize("coupling", sorted(COUPLING))
+@pytest.mark.parametrize("smooth", sorted(SMOOTH))
+def test_the_mean_square_of_all_moves_is_that_of_numpy(smooth, coupling):
+    proximable = sorted(PROXIMABLE)[(len(smooth) + len(coupling)) % len(PROXIMABLE)]
+    problem = random_problem(4, 6, 4, smooth, proximable, coupling)
+    steps, run = tame_steps(problem, gamma=0.6, theta=0.3), {}
+    for path in ("vectorised", "compiled"):
+        method = method_for(problem, npga.Network.ring(6), npga.version("extra"), steps, path)
+        state = method.start(np.ones(problem.d), problem.start()[1])
+        meter, run[path] = method.meter(state.x, None), []
+        for _ in range(4):
+            run[path].append(meter.overall(state))
+            state = method.advance(state, 25)
+        run[path].append(meter.overall(replace(state, x=np.full_like(state.x, np.nan))))
+    np.testing.assert_allclose(run["compiled"], run["vectorised"], rtol=1e-9, atol=1e-12)
+    assert run["compiled"][0] > 0.0 or smooth == coupling == "zero"
+    assert np.isnan(run["compiled"][-1])
 
 
 @pytest.mark.parametrize("kind", [("squared-norm", "l1", "squared-loss"), ("linear", "box", "equality")], ids="-".join)

@@ -44,7 +44,7 @@ from npga.errors import NetworkError, nearest
 from npga.networks import _graphs as graphs
 from npga.networks._exchange import Gossip, Schedule
 from npga.networks._mixing import TOLERANCE, extremes, named_weights, weighted_laplacian
-from npga.networks._network import Network, is_positive
+from npga.networks._network import Network
 
 if TYPE_CHECKING:
     from npga.networks._version import Version
@@ -208,8 +208,6 @@ def read_links(item: Any, n: int | None, mixing: str, c: float) -> Network:
     network: Network = item
     if not isinstance(item, Network):
         topology = graphs.read_graph(item, n, connected=False)
-        if not is_positive(c):
-            raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
         network = _loose(topology, mixing, named_weights(mixing, topology, c))
     if not network.is_steady or (n is not None and network.n != n):
         raise NetworkError(f"{network!r} arrived in a sequence; expected steady networks of {n or network.n} agents")

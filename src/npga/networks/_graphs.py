@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -283,6 +284,11 @@ def require_seed(seed: int) -> None:
     """Refuse a seed that would not give the same graph twice."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise NetworkError(f"seed = {seed!r} arrived; expected a whole number >= 0, so that the draw can be repeated")
+
+
+def is_positive(value: object) -> bool:
+    """Whether `value` is a finite real number above zero; booleans are not numbers here."""
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value) and float(value) > 0
 
 
 def diameter(links: Any) -> int:

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from npga.errors import InputError, NetworkError, nearest
 from npga.extras import load
-from npga.networks._graphs import Topology, first_asymmetric_pair
+from npga.networks._graphs import Topology, first_asymmetric_pair, is_positive
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
@@ -36,6 +36,8 @@ def named_weights(mixing: str, topology: Topology, c: float) -> FloatArray:
     rule = RULES.get(mixing)
     if rule is None:
         raise NetworkError(f"mixing={mixing!r} arrived; {nearest(mixing, RULES)}, or pass a symmetric matrix W")
+    if not is_positive(c):
+        raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
     return rule(topology, float(c))
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -108,8 +106,6 @@ class Network:
 
     def _build(self, topology: graphs.Topology, mixing: Any, c: float, seed: int | None, name: str | None) -> None:
         named = isinstance(mixing, str)
-        if named and not is_positive(c):
-            raise NetworkError(f"c = {c!r} arrived; tau = max degree + c needs a finite number c > 0")
         weights = on_links.named_weights(mixing, topology, c) if named else on_links.matrix_weights(mixing, topology)
         tau = on_links.laplacian_tau(topology, c) if named and mixing == "laplacian" else None
         own = {"mixing": mixing if named else "custom", "tau": tau, "is_lazy": False, "seed": seed, "name": name}
@@ -259,25 +255,33 @@ class Network:
         return counts
 
     @cached_property
-    def _neighborhoods(self) -> Any:
-        i, j = self.edges.T
-        both = (np.concatenate([i, j]), np.concatenate([j, i]))
-        links = sparse.csr_array((np.tile(self.weights, 2), both), shape=(self.n, self.n))
-        links.sort_indices()
-        return links
+    def neighbor_lists(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Where the list of every agent begins (and the last ends), the neighbours in it, ascending, and their links.
+
+        The third array has the row of `edges` that each neighbour is reached by. Read-only.
+        """
+        rows, columns = np.concatenate([self.edges, self.edges[:, ::-1]]).T
+        order = np.lexsort((columns, rows))
+        begins = np.searchsorted(rows[order], np.arange(self.n + 1))
+        begins, neighbours, links = (
+            on_links.read_only(found.astype(np.int64)) for found in (begins, columns[order], order % len(self.edges))
+        )
+        return begins, neighbours, links
 
     def _slice(self, i: int) -> slice:
         if not 0 <= i < self.n:
             raise NetworkError(f"agent {i} was asked for; expected a number from 0 to {self.n - 1}")
-        return slice(self._neighborhoods.indptr[i], self._neighborhoods.indptr[i + 1])
+        begins = self.neighbor_lists[0]
+        return slice(begins[i], begins[i + 1])
 
     def neighbors(self, i: int) -> IntArray:
         """Agents that share a link with agent `i`, ascending."""
-        return np.asarray(self._neighborhoods.indices[self._slice(i)], dtype=np.int64)
+        return self.neighbor_lists[1][self._slice(i)]
 
     def row(self, i: int) -> dict[int, float]:
         """Weights {j: w_ij} of the neighbours of agent `i`, ascending in j, without the diagonal."""
-        return dict(zip(self.neighbors(i).tolist(), self._neighborhoods.data[self._slice(i)].tolist(), strict=True))
+        links = self.neighbor_lists[2][self._slice(i)]
+        return dict(zip(self.neighbors(i).tolist(), self.weights[links].tolist(), strict=True))
 
     def differences(self, u: Array, weights: str | Array | None = None) -> Array:
         """Sum over neighbours j of w_ij (u_i - u_j), for every agent i: what one round of messages computes.
@@ -341,7 +345,7 @@ class Network:
     @cached_property
     def diameter(self) -> int:
         """Largest number of hops between two agents, exact."""
-        return graphs.diameter(abs(self._neighborhoods))
+        return graphs.diameter(abs(self.laplacian))
 
     @property
     def graph(self) -> nx.Graph:
@@ -356,6 +360,10 @@ class Network:
 
     def fingerprint(self) -> str:
         """Short digest of the links and their weights: equal for equal networks, here and elsewhere."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         digest = hashlib.blake2b(digest_size=8)
         for array in (np.array([self.n]), self.edges, self.weights):
             digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
@@ -364,6 +372,8 @@ class Network:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
             return NotImplemented
+        if self is other:
+            return True
         same = self.n == other.n and np.array_equal(self.edges, other.edges)
         return bool(same and np.array_equal(self.weights, other.weights))
 
@@ -387,8 +397,3 @@ class Network:
             f"Network(n={self.n}, edges={len(self.edges)}, mixing={self.mixing!r}, lazy={self.is_lazy}, "
             f"seed={self.seed}{name})"
         )
-
-
-def is_positive(value: object) -> bool:
-    """Whether `value` is a finite real number above zero; booleans are not numbers here."""
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value) and float(value) > 0

@@ -15,8 +15,9 @@ from scipy import sparse
 
 from npga.errors import NetworkError, VersionError
 from npga.networks._exchange import Chebyshev, ChebyshevSchedule, PolynomialSchedule, Schedule
+from npga.networks._graphs import is_positive
 from npga.networks._mixing import weighted_laplacian
-from npga.networks._network import Network, is_positive
+from npga.networks._network import Network
 
 if TYPE_CHECKING:
     from npga.networks._matrix_version import MatrixVersion

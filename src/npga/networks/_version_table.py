@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from npga.errors import VersionError, nearest
-from npga.networks._network import is_positive
+from npga.networks._graphs import is_positive
 from npga.networks._version import Look, Version
 
 Coefficients = Sequence[float]

@@ -142,7 +142,7 @@ def _at(problem: Problem, x: Array, Ax: Array, lam: Array, energy: float) -> Res
     coupling = float(_ratios(row_moved, row_scale).max(initial=0.0))
     energies = [np.sum(np.square(m) / s) for m, s in ((moved, steps), (row_moved, row_steps))]
     scales = [np.sum(np.square(m) / s) for m, s in ((scale, steps), (row_scale, row_steps))]
-    overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) > 0.0 else 0.0
+    overall = float(np.sqrt(sum(energies) / sum(scales))) if sum(energies) != 0.0 else 0.0
     first = max(present, float((np.square(moved) / steps)[units.is_curved].max(initial=0.0)))
     return Residual(float(np.maximum(stationarity, coupling)), stationarity, coupling, overall, first, lam, agents)
 

@@ -8,6 +8,7 @@ interpreter's lock, so that Python's own threads run it side by side. ``NPGA_THR
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import time
 import weakref
@@ -45,8 +46,9 @@ _PANEL_ROWS, _COLUMN_PANEL_ROWS = (64, 1024), (256, 1024)
 _PANEL_BYTES = 1 << 24
 # As many chunks as threads, and at least so many, so that up to this many threads give the same bits.
 _CHUNKS = 8
-# As many blocks of one shape are kept for later: a state and its scratch have so many of a shape.
-_SPARE = 4
+# Smaller blocks come from memory that the process has already; as many larger ones of one shape are kept for later: a
+# state and its scratch have so many of a shape.
+_PAGES, _SPARE = 1 << 16, 4
 # A piece of work after which the number of threads is chosen again, how often the slower choice is tried again, and how
 # long a choice is tried before it is judged.
 _PIECE_SECONDS, _RETRY, _TRIAL_SECONDS = 0.1, 40, 0.01
@@ -101,6 +103,8 @@ class Blocks:
 
     def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array; a borrower asks for the same shapes, of one type, each time."""
+        if math.prod(shape) * dtype.itemsize < _PAGES:
+            return np.empty(shape, dtype)
         free = self._free.get(shape)
         block: Any = free.pop() if free else np.empty(shape, dtype)
         lent = np.asarray(memoryview(block))  # what its views refer to
@@ -156,22 +160,13 @@ class CompiledMeter(Meter[State]):
         if reference is not None:
             arrays["reference"] = np.ascontiguousarray(reference, problem.dtype)
         self._gauge = c.Gauge(
-            least_step=units.step_range[0],
-            largest_step=units.step_range[1],
-            slack=max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps)),
-            g_is_zero=problem.g.is_zero,
-            h_is_indicator=problem.h.is_indicator,
-            blocks=len(units.is_hard),
-            pieces=pieces,
-            curvature=units.curvature,
-            counts=units.counts,
-            squares=units.squares,
-            offsets=units.offsets.astype(np.int64),
-            bounds=units.bounds.astype(np.int64),
-            is_hard=units.is_hard.astype(np.int64),
-            agents=np.empty(5 * pieces),
-            **arrays,
-        )
+            least_step=units.step_range[0], largest_step=units.step_range[1],
+            slack=max(1e-9, 16.0 * float(np.finfo(problem.dtype).eps)), g_is_zero=problem.g.is_zero,
+            h_is_indicator=problem.h.is_indicator, blocks=len(units.is_hard), pieces=pieces,
+            curvature=units.curvature, counts=units.counts, squares=units.squares,
+            offsets=units.offsets.astype(np.int64), bounds=units.bounds.astype(np.int64),
+            is_hard=units.is_hard.astype(np.int64), agents=np.empty(5 * pieces), **arrays,
+        )  # fmt: skip
 
     def measure(self, state: Iterate, seconds: float) -> Snapshot:
         """The snapshot of a state."""
@@ -182,6 +177,10 @@ class CompiledMeter(Meter[State]):
         self.yardstick.begin(float(row["energy"]))
         growth = self.yardstick.growth(state.iteration, float(row["largest"]), float(row["increment"]))
         return Snapshot(record, seconds, *growth)
+
+    def overall(self, state: Iterate) -> float:
+        """The root mean square of all relative moves."""
+        return float(self._findings(state)["overall"])
 
     def _findings(self, state: Iterate) -> Any:
         self._gauge.energy = self.yardstick.energy
@@ -303,8 +302,9 @@ class WorkOrder:
         count = min(max(_CHUNKS, threads), panels)
         self.threads = min(threads, count or len(groups) - 1)
         self.pace, self._fresh = Pace(self.threads), True
+        ends = [min(round(panels * k / count) * rows, low.p) for k in range(count + 1)] if rows else [0]
         shared = {
-            "chunks": (np.linspace(0, panels, count + 1).round() * rows).clip(max=low.p).astype(np.int64),
+            "chunks": np.array(ends, np.int64),
             "pulls": np.empty((count, low.d), plan.dtype),
             "arrived": np.zeros(1, np.int64),
             "meetings": np.zeros(1, np.int64),
@@ -317,7 +317,7 @@ class WorkOrder:
             own = [{"thread": k, "scratch": room[k], "work": room[k, scratch:]} for k in range(threads)]
             return [c.Task(threads=threads, chunk_count=count, rows=rows, **each, **shared) for each in own]
 
-        self._teams = {True: team(self.threads), False: team(1)}
+        self._teams = {False: team(1)} | ({True: team(self.threads)} if self.threads > 1 else {})
 
     def __call__(self, arrays: Any, iterations: int, fresh: bool) -> int:
         """Advance; returns how many iterations were run. Unless `fresh`, lam is what the last call left."""

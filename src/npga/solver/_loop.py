@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from npga.networks import Network, Version
-from npga.problem import Problem, residual
+from npga.problem import Problem, Residual, residual
 from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._result import Record, Status, Trace, Work
 from npga.solver._stopping import Limits, Snapshot, is_resolved, next_record
@@ -253,6 +253,14 @@ class Meter(Generic[S]):
         with np.errstate(over="ignore", invalid="ignore"):
             return Snapshot(self._record(state), seconds, *self._growth(state))
 
+    def overall(self, state: S) -> float:
+        """The root mean square of all relative moves (see `Residual`); nan where it is no number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._residual(state, self.problem.A.apply(state.x)).overall
+
+    def _residual(self, state: S, Ax: Array) -> Residual:
+        return residual(self.problem, state.x, Ax, state.lam.mean(axis=0), self.yardstick.energy)
+
     def leaps(self, limits: Limits, record_every: int | None) -> Leap[S] | None:  # noqa: ARG002
         """What may pass over several records at once, or None; nothing here.
 
@@ -265,7 +273,7 @@ class Meter(Generic[S]):
     def _record(self, state: S) -> Record:
         problem, unit = self.problem, self.yardstick
         mean, Ax = state.lam.mean(axis=0), problem.A.apply(state.x)
-        found = residual(problem, state.x, Ax, mean, unit.energy)
+        found = self._residual(state, Ax)
         unit.begin(found.energy)
         size = float(np.linalg.norm(state.lam))
         spread = float(np.linalg.norm(state.lam - mean))

@@ -1,7 +1,7 @@
 """A problem on a network under a version and steps, packed into the structs that the compiled core reads.
 
-What depends on the problem alone (`Parts`) and on the network alone (its lists of neighbours) is packed once and kept,
-so that another plan with other steps costs little. What has no formula in the core is named by `UnsupportedError`.
+What depends on the problem alone (`Parts`) is packed once and kept, as are a network's lists of neighbours, so that
+another plan with other steps costs little. What has no formula in the core is named by `UnsupportedError`.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ class Plan:
         own, (n, p, d), dtype = self.parts, (problem.n, problem.p, problem.d), self.dtype
         (b, c_powers, d_powers), (r, s) = _polynomials(version, steps, dtype)
         recursion = np.array(version.polynomial(network).recursion if version.chebyshev > 1 else [(0, 0)], dtype)
-        links, neighbours, order = _neighbours(network)
+        begins, neighbours, links = network.neighbor_lists
         copies = n if p < _SHORT and n * p <= _TILE and own.h.is_one_loop else 1
         self.struct = c.Plan(
             n=n, p=p, d=d, beta=steps.beta, theta=steps.theta,
             alpha=np.repeat(np.array(steps.per_agent(n), dtype), np.diff(own.offsets)),
             matrices=ctypes.addressof(own.matrices), offsets=own.offsets,
             f=own.f.struct(), g=own.g.struct(), h=own.h.struct(copies), groups=own.groups,
-            group_count=len(own.groups) - 1, links=links, neighbours=neighbours,
-            weights=np.tile(version.edge_weights(network), 2)[order].astype(dtype),
+            group_count=len(own.groups) - 1, links=begins, neighbours=neighbours,
+            weights=version.edge_weights(network)[links].astype(dtype),
             b=b, c=c_powers, d_powers=d_powers, new_powers=r, kept_powers=s,
             degree=version.chebyshev, carry=recursion[:, 0].copy(), scale=recursion[:, 1].copy(),
         )  # fmt: skip
@@ -96,19 +96,6 @@ def _polynomials(version: Version, steps: Steps, dtype: np.dtype[Any]) -> tuple[
         row[: len(polynomial)] = polynomial
     padded[0] *= dtype.type(steps.gamma)
     return padded, (schedule.rounds - schedule.kept_size, schedule.kept_size)
-
-
-_LISTS: WeakKeyDictionary[Network, tuple[Array, Array, Array]] = WeakKeyDictionary()
-
-
-def _neighbours(network: Network) -> tuple[Array, Array, Array]:
-    """Where the list of every agent begins, sorted neighbours, and which edge (there, then back) each entry is."""
-    if network not in _LISTS:
-        rows, columns = np.concatenate([network.edges, network.edges[:, ::-1]]).T
-        order = np.lexsort((columns, rows))
-        links = np.searchsorted(rows[order], np.arange(network.n + 1)).astype(np.int64)
-        _LISTS[network] = links, columns[order].astype(np.int64), order
-    return _LISTS[network]
 
 
 # ------------------------------------------------------------------ the problem
@@ -191,6 +178,7 @@ class PackedFunction:
                 self._append(form, stop, stop + form.size)
             stop += form.size
         self._table = (c.Segment * len(self._segments))(*self._segments)
+        self._own = c.Columns(**{letter: self._columns[letter] for letter in "abc"})
 
     def _append(self, form: KernelForm, start: int, stop: int) -> None:
         """Add the segment of a form; neighbours of one elementwise kind are one loop."""
@@ -220,10 +208,10 @@ class PackedFunction:
     def struct(self, copies: int = 1) -> Any:
         """The struct, valid as long as this object is alive, with room for what proximal maps read."""
         bent = {name: column for name, column in self._columns.items() if name in _BENT}
-        own = c.Columns(**{letter: self._columns[letter] for letter in "abc"})
-        ready = c.Columns(**{letter: np.empty(copies * len(own.given["a"]), own.given["a"].dtype) for letter in "abct"})
+        room = np.empty((4, copies * len(self._columns["a"])), self._columns["a"].dtype)
+        ready = c.Columns(**dict(zip("abct", room, strict=True)))
         places = {"count": len(self._table), "segments": ctypes.addressof(self._table)}
-        return c.Function(own=own, ready=ready, copies=copies, **places, **bent)
+        return c.Function(own=self._own, ready=ready, copies=copies, **places, **bent)
 
     @property
     def is_separable(self) -> bool:

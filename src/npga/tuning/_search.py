@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from npga.errors import InputError
 from npga.networks import Network, Version
-from npga.problem import Problem, residual
+from npga.problem import Problem
 from npga.solver import Limits, Meter, Npga, State, Tell, method_for
 from npga.steps import Steps
 from npga.tuning._space import StepSpace
@@ -106,13 +106,11 @@ class TrialRun:
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
         self.state: State = self.method.start(*problem.start())
+        self._meter = self.method.meter(self.state.x, None)
         self.kkt = self.first = self._kkt() if first is None else first
 
     def _kkt(self) -> float:
-        state = self.state
-        with np.errstate(over="ignore", invalid="ignore"):
-            Ax = self.problem.A.apply(state.x)
-            found = residual(self.problem, state.x, Ax, state.lam.mean(axis=0)).overall
+        found = self._meter.overall(self.state)
         return found if math.isfinite(found) else math.inf
 
     def run(self, iterations: int) -> int:

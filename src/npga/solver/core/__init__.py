@@ -17,6 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from npga.solver.core import _build
 
 _log = logging.getLogger("npga")
@@ -27,7 +29,7 @@ class Struct(ctypes.Structure):
 
     def __init__(self, **fields: Any) -> None:
         self.given = fields
-        super().__init__(**{k: v.ctypes.data if hasattr(v, "ctypes") else v for k, v in fields.items()})
+        super().__init__(**{k: v.ctypes.data if isinstance(v, np.ndarray) else v for k, v in fields.items()})
 
 
 def _declared() -> Any:

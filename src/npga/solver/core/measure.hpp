@@ -33,10 +33,10 @@ template <class T> void measure_duals(const Plan<T>& plan, const T* lam, const T
     out.spread = std::sqrt(spread);
 }
 
-// The residual at (x, lam), the energy that it is measured against, that with the step's own, and a sum that is finite
-// where the residual is to be believed.
+// The residual at (x, lam), the energy that it is measured against, that with the step's own, a sum that is finite where
+// the residual is to be believed, and the energies of all moves and of what they are relative to.
 struct Moves {
-    double worst, least, energy, sum;
+    double worst, least, energy, sum, moved, scale;
 };
 
 // The prox of f at y, in place, with the steps `along`.
@@ -77,6 +77,7 @@ template <class T> void stationarity(const Plan<T>& plan, const Gauge<T>& gauge,
         const double moved = distance(offsets[i + 1] - offsets[i], x + offsets[i], ahead + offsets[i]);
         out.worst = max(out.worst, relative(gauge.counts[i] * moved, scale));
         if (gauge.curvature[i] > 0) out.energy = max(out.energy, moved * moved / steps[i]);
+        out.moved += moved * moved / steps[i], out.scale += scale * scale / steps[i];
     }
 }
 
@@ -105,7 +106,7 @@ void coupling(const Plan<T>& plan, const Gauge<T>& gauge, const T* z, const T* s
         const double scale = max(max(norm(m, near + lo), floor), double(sizes[b]));
         const double moved = distance(m, z + lo, near + lo);
         out.worst = max(out.worst, relative(moved, scale));
-        out.sum += moved + scale;
+        out.sum += moved + scale, out.moved += moved * moved / t, out.scale += scale * scale / t;
     }
 }
 
@@ -135,7 +136,7 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
         Moves found = {};
         stationarity(plan, gauge, now.x, lam, found);
         coupling(plan, gauge, z, sizes, lam, found);
-        if (!std::isfinite(found.sum)) found.worst = NAN;
+        if (!std::isfinite(found.sum)) found.worst = found.moved = NAN;
         return found;
     };
     Moves found = moves(mean);
@@ -147,7 +148,7 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
         const Moves other = moves(slopes);
         if (other.worst < found.worst) found = other;
     }
-    out.kkt = found.worst, out.energy = found.energy;
+    out.kkt = found.worst, out.energy = found.energy, out.overall = std::sqrt(relative(found.moved, found.scale));
     out.gap = gauge.reference ? distance(d, now.x, gauge.reference) : NAN;
 }
 

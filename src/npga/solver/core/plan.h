@@ -99,7 +99,7 @@ template <class T> struct Task {
 
 // What is measured.
 struct Findings {
-    double kkt, energy, size, spread, gap, objective, largest, increment;
+    double kkt, overall, energy, size, spread, gap, objective, largest, increment;
 };
 
 // What the stopping test compares with; a limit that is off is -1, or infinite for growth and size.
