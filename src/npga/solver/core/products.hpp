@@ -12,6 +12,7 @@ using std::fill_n, std::max, std::min, std::swap;
 
 // Vectors of 32 bytes, whatever the processor's registers: the bits of a sum depend on their length.
 template <class T> using Vector __attribute__((vector_size(32))) = T;
+template <class T> using Half __attribute__((vector_size(16))) = T;
 template <class T> constexpr Int LANES = 32 / sizeof(T);
 template <class To> inline To read(const void* from) {
     To x;
@@ -112,7 +113,7 @@ template <class T> void add_product(const Matrix<T>& A, Int lo, Int hi, const T*
 
 // out += A[lo:hi]^T y, one number for each column; `next` as above.
 template <class T> void add_adjoint(const Matrix<T>& A, Int lo, Int hi, const T* y, T* out, const T* next = nullptr) {
-    if (A.form == BY_COLUMNS) return add_dots(A.data + lo, A.lead, hi - lo, y, A.columns, out);
+    if (A.form == BY_COLUMNS) return add_dots(A.data + lo, A.lead, hi - lo, y, A.columns, out, next);
     if (A.form == BY_ROWS) return add_multiples(A.data + lo * A.lead, A.lead, hi - lo, y, A.columns, out, next);
     each_entry(A, lo, hi, [=](Int first, Int last, Int r) {
         for (Int k = first; k < last; ++k) out[A.indices[k]] += A.data[k] * y[r];
@@ -151,6 +152,7 @@ inline void add_differences(const Plan<T>& plan, T factor, Int i, const T* u, In
     Int j = 0;
     for (; j + 4 * lanes <= m; j += 4 * lanes) some(std::integral_constant<Int, 4>{}, Vector<T>{}, j);
     for (; j + lanes <= m; j += lanes) some(std::integral_constant<Int, 1>{}, Vector<T>{}, j);
+    for (; j + lanes / 2 <= m; j += lanes / 2) some(std::integral_constant<Int, 1>{}, Half<T>{}, j);
     for (; j < m; ++j) some(std::integral_constant<Int, 1>{}, T(0), j);
 }
 
