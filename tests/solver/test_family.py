@@ -12,7 +12,7 @@ from helpers.families import random_problem
 from npga import functions as fn
 from npga.errors import InputError
 from npga.networks import Network
-from npga.solver._subproblems import Subproblems
+from npga.solver._subproblems import Newton, Subproblems
 
 NETWORK = npga.Network.erdos_renyi(7, 0.45, seed=2)
 EQUALITY_ONLY = ("tracking-admm", "dc-admm", "idc-admm")
@@ -96,6 +96,25 @@ def test_every_agents_own_problem_is_solved():
         assert value(block) <= found.fun + 1e-12
         pull = agent.f.grad(block) + agent.A.T @ (linear[i] + c[i] * (agent.A @ block - target[i]))
         np.testing.assert_allclose(block, agent.g.prox(block - pull, 1.0), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_newton_ends_where_rounding_begins(seed):
+    """Whatever the scales, and however much of the terms cancels; against the same equation in extended precision."""
+    rng = np.random.default_rng(seed)
+    m, p = rng.integers(1, 6), rng.integers(6, 9)
+    A, labels = 10.0 ** rng.integers(-3, 4) * rng.standard_normal((p, m)), np.sign(rng.standard_normal(m))
+    c, weight, linear = 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-3, 3), 5.0 * rng.standard_normal(p)
+    x, steps = Newton(npga.Agent(A, fn.Logistic(labels, weight)), c, 1e-13).solve(linear, None, np.zeros(m))
+    assert steps < 60
+    exact, wide = x.astype(np.longdouble), A.astype(np.longdouble)
+    for _ in range(4):
+        share = 0.5 * (1.0 - np.tanh(0.5 * labels * exact))
+        slope = wide.T @ (linear + c * (wide @ exact)) - weight * labels * share
+        hessian = np.diag((weight * share * (1.0 - share)).astype(float)) + c * A.T @ A
+        exact = exact - np.linalg.solve(hessian, slope.astype(float))
+    error = np.linalg.norm((x - exact).astype(float)) / np.linalg.norm(exact.astype(float))
+    assert error <= 100.0 * np.finfo(float).eps * np.linalg.cond(hessian)
 
 
 @pytest.mark.parametrize("seed", range(3))

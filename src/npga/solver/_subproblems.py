@@ -29,6 +29,8 @@ Array = NDArray[Any]
 
 # Largest block whose normal equations are factorised, and steps after which Newton's method has failed.
 _FACTORISED, _NEWTON_STEPS = 2000, 200
+# Roundings of the largest term that a gradient is believed to have.
+_ROUNDINGS = 4.0
 
 
 class Subproblems:
@@ -191,8 +193,8 @@ class Newton:
             return self._map[0] + self._map[1] @ pull, 0
         parts = self._parts(pull, x)
         for count in range(1, _NEWTON_STEPS + 1):
-            slope = parts.sum(axis=0)
-            if np.linalg.norm(slope) <= self._tol * np.linalg.norm(parts, axis=1).max():
+            slope, scale = parts.sum(axis=0), np.linalg.norm(parts, axis=1).max()
+            if np.linalg.norm(slope) <= max(self._tol * scale, self._noise(pull, parts[0], x)):
                 return x, count
             move = -_apply_inverse(self._factor(x), slope)
             t, down = 1.0, float(slope @ move)
@@ -209,11 +211,20 @@ class Newton:
         """The terms of the gradient at x."""
         return np.stack([self._f.grad(x), self._A.T @ (pull + self._c * (self._A @ x))])
 
+    def _noise(self, pull: Array, gradient: Array, x: Array) -> float:
+        """What the rounding of x and of the terms leaves of a gradient that is zero: below it nothing is known."""
+        size = abs(self._A)
+        terms = size.T @ (abs(pull) + self._c * (size @ abs(x))) + abs(gradient) + abs(self._hess(x)) @ abs(x)
+        return _ROUNDINGS * float(np.finfo(x.dtype).eps * np.linalg.norm(terms))
+
+    def _hess(self, x: Array) -> Array:
+        H = np.asarray(self._f.hess(x))
+        return np.diag(H) if H.ndim == 1 else H
+
     def _factor(self, x: Array) -> Any:
         if not x.size:
             return None
-        H = np.asarray(self._f.hess(x))
-        H = (np.diag(H) if H.ndim == 1 else H) + self._penalty
+        H = self._hess(x) + self._penalty
         try:
             return linalg.cho_factor(H)
         except linalg.LinAlgError:  # a direction that costs nothing: the shortest of all solutions
