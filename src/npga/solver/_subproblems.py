@@ -168,7 +168,7 @@ class Newton:
 
     def __init__(self, agent: Agent, c: float, tol: float) -> None:
         self._f, self._A, self._c, self._tol = agent.f, dense_block(agent.A), c, tol
-        self._penalty = c * self._A.T @ self._A
+        self._penalty, self._size = c * self._A.T @ self._A, abs(self._A)
         self._map: tuple[Array, Array] | None = None
         if agent.f.is_quadratic:  # one step from zero is linear in what changes
             zero = np.zeros(self._A.shape[1], self._A.dtype)
@@ -191,10 +191,13 @@ class Newton:
         pull = linear if target is None else linear - self._c * target
         if self._map is not None:
             return self._map[0] + self._map[1] @ pull, 0
-        parts = self._parts(pull, x)
+        parts, t = self._parts(pull, x), 1.0
         for count in range(1, _NEWTON_STEPS + 1):
-            slope, scale = parts.sum(axis=0), np.linalg.norm(parts, axis=1).max()
-            if np.linalg.norm(slope) <= max(self._tol * scale, self._noise(pull, parts[0], x)):
+            slope = parts.sum(axis=0)
+            size = np.linalg.norm(slope)
+            if size <= self._tol * np.linalg.norm(parts, axis=1).max():
+                return x, count
+            if t < 1.0 and size <= self._noise(pull, parts[0], x):  # what looks uphill may be rounding
                 return x, count
             move = -_apply_inverse(self._factor(x), slope)
             t, down = 1.0, float(slope @ move)
@@ -212,9 +215,9 @@ class Newton:
         return np.stack([self._f.grad(x), self._A.T @ (pull + self._c * (self._A @ x))])
 
     def _noise(self, pull: Array, gradient: Array, x: Array) -> float:
-        """What the rounding of x and of the terms leaves of a gradient that is zero: below it nothing is known."""
-        size = abs(self._A)
-        terms = size.T @ (abs(pull) + self._c * (size @ abs(x))) + abs(gradient) + abs(self._hess(x)) @ abs(x)
+        """What the rounding of x and of the terms leaves of a gradient that is zero."""
+        penalty = self._size.T @ (abs(pull) + self._c * (self._size @ abs(x)))
+        terms = penalty + abs(gradient) + abs(self._hess(x)) @ abs(x)
         return _ROUNDINGS * float(np.finfo(x.dtype).eps * np.linalg.norm(terms))
 
     def _hess(self, x: Array) -> Array:
