@@ -94,7 +94,7 @@ def compare(other, cases=CASES, loss="squares", threads=1, repeats=7, seconds=0.
 
 
 def searches(other, cases=("S", "M"), repeats=7):
-    """Microseconds of processor time of a whole search for steps, about 100 trial runs, on one thread, as `compare`."""
+    """Microseconds of processor time of a whole search for steps on one thread, three seeds in turn, as `compare`."""
     sides = {name: Checkout(root, 1) for name, root in (("other", other), ("this", HERE.parent))}
     for case in cases:
         times = {name: [side.ask("search", case, 0)] for name, side in sides.items()}
@@ -118,6 +118,8 @@ def main():
     options = vars(parser.parse_args())
     other, cases = options.pop("other"), options.pop("case")
     if options.pop("search"):
+        if any(options[name] != parser.get_default(name) for name in ("loss", "threads", "seconds")):
+            parser.error("--search takes --case and --repeats: squares, one thread, searches as long as they are")
         found = searches(other, cases or ("S", "M"), options["repeats"])
     else:
         found = compare(other, cases or CASES, **options)

@@ -79,6 +79,9 @@ def test_row_lists_the_weights_of_the_neighbours(network):
         row = network.row(i)
         assert list(row) == network.neighbors(i).tolist()
         assert all(W[i, j] == w for j, w in row.items())
+    begins, neighbours, links = network.neighbor_lists
+    owners = np.repeat(np.arange(network.n), np.diff(begins))
+    np.testing.assert_array_equal(network.edges[links], np.sort(np.column_stack([owners, neighbours]), axis=1))
 
 
 def test_labels_follow_the_node_order_of_the_graph():
@@ -156,6 +159,7 @@ def test_a_lone_agent_is_a_network():
         assert network.W.toarray().tolist() == [[1.0]]
         assert network.spectrum.tolist() == [1.0]
         assert (network.diameter, network.neighbors(0).tolist(), network.row(0)) == (0, [], {})
+        assert [part.tolist() for part in network.neighbor_lists] == [[0, 0], [], []]
         assert network.extreme_eigenvalues() == (1.0, 1.0)
         assert network.laplacian_extremes() == (0.0, 0.0)
         assert network.differences(np.array([[3.0, 4.0]])).tolist() == [[0.0, 0.0]]

@@ -115,3 +115,13 @@ def test_units_do_not_matter(hard):
         assert at(money, u, np.ones(3)) == pytest.approx(first, rel=1e-6)
     if hard:
         assert at(1.0, np.ones(4), np.array([1e9, 1.0, 1e-9])) == pytest.approx(first, rel=1e-6)
+
+
+@pytest.mark.parametrize("role", ["g", "h"])
+def test_a_move_that_is_no_number_is_not_taken_for_none(role):
+    lost = fn.Custom(value=lambda x: 0.0, prox=lambda x, t: np.full_like(x, np.nan))
+    agents = [npga.Agent(np.eye(2), fn.SquaredNorm(1.0), lost if role == "g" else fn.Zero()) for _ in range(3)]
+    problem = npga.Problem(agents, lost if role == "h" else fn.Equality(np.zeros(2)))
+    found = problem.kkt([np.ones(2)] * 3, np.ones(2))
+    assert np.isnan(found.kkt)
+    assert np.isnan(found.overall)

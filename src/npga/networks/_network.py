@@ -275,7 +275,7 @@ class Network:
         return slice(begins[i], begins[i + 1])
 
     def neighbors(self, i: int) -> IntArray:
-        """Agents that share a link with agent `i`, ascending."""
+        """Agents that share a link with agent `i`, ascending; read-only."""
         return self.neighbor_lists[1][self._slice(i)]
 
     def row(self, i: int) -> dict[int, float]:

@@ -7,10 +7,15 @@ derivatives, agent i takes Newton's method on its own,
 
     (H_i(x_i) + c_i A_i^T A_i) (x_i+ - x_i) = -(grad f_i(x_i) + A_i^T (l_i + c_i (A_i x_i - r_i))),
 
-with half the step while its end is too far uphill; a quadratic f_i takes one step from zero, with a matrix that is
-factorised once. Where c = 0 and f is quadratic and diagonal, x_i = prox_{g_i/H_i}(-(A_i^T l_i + grad f_i(0))/H_i). All
-other agents take the accelerated proximal gradient method (Nesterov's momentum, restarted by the gradient test of
-O'Donoghue and Candes 2015), side by side with steps of their own, from the last solution.
+with half the step while its end is too far uphill. What looks uphill may be rounding: after half a step a gradient
+below
+
+    4 eps | |A_i|^T (|l_i - c_i r_i| + c_i |A_i| |x_i|) + |grad f_i| + |H_i| |x_i| |
+
+is zero, as far as can be told. A quadratic f_i takes one step from zero, with a matrix that is factorised once. Where
+c = 0 and f is quadratic and diagonal, x_i = prox_{g_i/H_i}(-(A_i^T l_i + grad f_i(0))/H_i). All other agents take the
+accelerated proximal gradient method (Nesterov's momentum, restarted by the gradient test of O'Donoghue and Candes
+2015), side by side with steps of their own, from the last solution.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ Array = NDArray[Any]
 
 # Largest block whose normal equations are factorised, and steps after which Newton's method has failed.
 _FACTORISED, _NEWTON_STEPS = 2000, 200
-# Roundings of the largest term that a gradient is believed to have.
+# A gradient below so many roundings of the sum of its terms' sizes may be zero.
 _ROUNDINGS = 4.0
 
 
@@ -44,7 +49,7 @@ class Subproblems:
         The numbers c_i, one for all agents or one for each.
     tol
         A block is solved when its proximal gradient step is below `tol` times the largest of the terms that it is
-        the sum of.
+        the sum of, or, for Newton's method, where rounding begins (above).
     max_inner
         Inner iterations after which a block that is not solved is an error.
     """
@@ -168,7 +173,7 @@ class Newton:
 
     def __init__(self, agent: Agent, c: float, tol: float) -> None:
         self._f, self._A, self._c, self._tol = agent.f, dense_block(agent.A), c, tol
-        self._penalty, self._size = c * self._A.T @ self._A, abs(self._A)
+        self._penalty = c * self._A.T @ self._A
         self._map: tuple[Array, Array] | None = None
         if agent.f.is_quadratic:  # one step from zero is linear in what changes
             zero = np.zeros(self._A.shape[1], self._A.dtype)
@@ -216,8 +221,8 @@ class Newton:
 
     def _noise(self, pull: Array, gradient: Array, x: Array) -> float:
         """What the rounding of x and of the terms leaves of a gradient that is zero."""
-        penalty = self._size.T @ (abs(pull) + self._c * (self._size @ abs(x)))
-        terms = penalty + abs(gradient) + abs(self._hess(x)) @ abs(x)
+        size = abs(self._A)
+        terms = size.T @ (abs(pull) + self._c * (size @ abs(x))) + abs(gradient) + abs(self._hess(x)) @ abs(x)
         return _ROUNDINGS * float(np.finfo(x.dtype).eps * np.linalg.norm(terms))
 
     def _hess(self, x: Array) -> Array:

@@ -102,7 +102,7 @@ class TrialRun:
     def __init__(
         self, problem: Problem, network: Network, space: StepSpace, point: Array, first: float | None = None
     ) -> None:
-        self.problem, self.point = problem, point
+        self.point = point
         self.version, self.steps = space.decode(point)
         self.method = method_for(problem, network, self.version, self.steps)
         self.state: State = self.method.start(*problem.start())

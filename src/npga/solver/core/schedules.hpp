@@ -109,12 +109,15 @@ template <class T> T* power_of_v(const Plan<T>& plan, const Arrays<T>& now, Int 
     return now.v + power * plan.n * plan.p;
 }
 
+// Of fewer numbers no processor fetches ahead by itself: they are over before it has seen where they lead.
+constexpr Int SHORT = 512;
+
 // out_i += A_i^T lam_i on a tile; `cold` says that A comes from memory, and what is read after A_i is asked for: more of it,
-// or the next agent's matrix, where they are short and many.
+// or with each four of few and short columns as many of the next agent's matrix.
 template <class T> void pull(const Plan<T>& plan, Tile t, const T* lam, T* out, bool cold) {
     for (Int i = t.first; i < t.last; ++i) {
         const Matrix<T>& A = plan.matrices[i];
-        const bool is_short = A.form == BY_COLUMNS && A.columns * plan.p <= 512 && i + 1 < plan.n;
+        const bool is_short = A.form == BY_COLUMNS && A.columns * plan.p <= SHORT && i + 1 < plan.n;
         const T* next = is_short ? plan.matrices[i + 1].data : row(A, t.lo + block_rows(A, plan.p));
         add_adjoint(A, t.lo, t.hi, lam + i * plan.p + t.lo, out + plan.offsets[i], cold ? next : nullptr);
     }
