@@ -201,6 +201,24 @@ def test_a_signal_to_a_process_that_ends_changes_nothing(tmp_path, state, place)
     assert len(list((out / "checkpoints").glob("agent0-*.npz"))) == 3  # the start and the two newest
 
 
+def test_a_signal_after_the_end_ends_the_process_at_once(tmp_path):
+    """A run that has finished has nothing left to save, and the end of MPI may take a minute."""
+    path, *_ = make_job(tmp_path, 2, max_iters=5)
+    out = tmp_path / "out"
+    code = """
+import os, signal
+from npga.runtimes import inprocess
+try:
+    inprocess.main()
+except SystemExit:
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+    (ended, words), *_ = finish([start("-c", code, path, "--out", out)])
+    assert ended == -signal.SIGTERM, words
+    assert "Traceback" not in words
+    assert json.loads((out / "party0.json").read_text())["state"] == "finished"
+
+
 def test_a_process_that_drops_the_first_word_is_killed(tmp_path):
     with _lock(tmp_path):
         deaf = start(

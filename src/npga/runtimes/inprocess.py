@@ -113,13 +113,16 @@ def run_process(
         with contextlib.suppress(OSError):
             if party is not None:
                 write_status(options.out, party, state | {"error": str(error), "kind": type(error).__name__})
+    else:
+        _heed_signals(False)  # all is written, and what is left, such as the end of MPI, may take its time
     raise SystemExit(code)
 
 
-def _heed_signals() -> None:
+def _heed_signals(heeded: bool = True) -> None:
     """SIGTERM, SIGHUP and Ctrl-C end the run in order; a second one, later, ends the process.
 
-    The handlers stay until the process has ended: between an error and the files that tell of it nothing may end it.
+    After an error the handlers stay until the process has ended: nothing may come between it and the files that tell of
+    it. After a run that has finished they go, and a signal ends the process as any other.
     """
     first = math.inf
 
@@ -135,7 +138,7 @@ def _heed_signals() -> None:
     NOTICE.stopped, NOTICE.is_ending = None, False
     for name in ("SIGTERM", "SIGHUP", "SIGINT"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), stop)
+            signal.signal(getattr(signal, name), stop if heeded else signal.SIG_DFL)
 
 
 def end_with(lock: Path) -> None:
