@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import npga
 from helpers.families import COUPLING, PROXIMABLE, SMOOTH, random_problem, tame_steps, uneven
@@ -125,3 +126,15 @@ def test_relays_alone_and_no_curvature_anywhere():
     problem = npga.Problem(agents, fn.LessEqual(0.5))
     assert problem.curvature == 0.0
     assert_same(*(solved(problem, path, max_iters=200) for path in ("vectorised", "compiled")))
+
+
+@pytest.mark.parametrize("path", ["vectorised", "compiled"])
+def test_a_coordinate_that_no_row_reads_and_that_is_no_number_is_not_lost(path):
+    """Forces and sums are finite: the move alone tells."""
+    A = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    agents = [npga.Agent(A, fn.Linear(0.5), fn.Box(-1.0, 1.0)) for _ in range(3)]
+    problem = npga.Problem(agents, fn.SquaredLoss(np.ones(2)))
+    method = method_for(problem, npga.Network.ring(3), npga.version("nids"), npga.Steps(0.1, 0.1), path)
+    state = method.start(np.ones(6), np.zeros((3, 2)))
+    lost = replace(state, x=np.array([1.0, np.nan, 1.0, 1.0, 1.0, 1.0]))
+    assert np.isnan(method.meter(state.x, None).measure(lost, 0.0).record.kkt)

@@ -136,7 +136,7 @@ template <class T> void measure(const Plan<T>& plan, const Gauge<T>& gauge, cons
         Moves found = {};
         stationarity(plan, gauge, now.x, lam, found);
         coupling(plan, gauge, z, sizes, lam, found);
-        if (!std::isfinite(found.sum)) found.worst = found.moved = NAN;
+        if (!std::isfinite(found.sum) || std::isnan(found.moved)) found.worst = found.moved = NAN;
         return found;
     };
     Moves found = moves(mean);
