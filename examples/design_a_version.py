@@ -28,19 +28,25 @@ network = npga.Network.ring(n)
 
 # %%
 # ``npga.design`` searches polynomials of degree two with two rounds in an iteration; ``npga.tune`` finds the steps of
-# three versions of the table for the same problem. Coefficients are in powers of W, lowest first.
+# four versions of the table for the same problem; and ``npga.solve`` as it comes searches nothing beforehand.
+# Coefficients are in powers of W, lowest first.
 
 designed = npga.design(problem, network, degree, rounds=degree)
 print(designed)
-runs = {name: npga.tune(problem, network, name) for name in ("extra", "npga-i", "npga-ii")[: 2 * degree - 1]}
-runs = {name: (tuned.version, tuned.steps) for name, tuned in runs.items()} | {"designed": (designed, designed.steps)}
+names = ("extra", "nids", "npga-i", "npga-ii")[: 3 * degree - 2]
+runs = {name: (tuned.version, tuned.steps) for name in names for tuned in [npga.tune(problem, network, name)]}
+runs |= {"as it comes": (), "designed": (designed, designed.steps)}
 x_star = npga.reference(problem).x
 options = {"reference": x_star, "gap_tol": 1e-11, "tol": None, "record_every": 1}
 found = {name: npga.solve(problem, network, *run, **options) for name, run in runs.items()}
 for name, run in found.items():
-    print(f"{name:>9}: {run.iterations} iterations, {run.rounds} rounds")
+    print(f"{name:>11}: {run.iterations:3} iterations, {run.rounds:3} rounds")
 
 # %%
+# Counted in iterations the design is ahead of all of them, 56 to 90 and more. It has two rounds in each: counted in
+# rounds it takes 112, and ``npga.solve`` as it comes, at 95, is still ahead of it. A design pays where an iteration
+# costs more than a round.
+#
 # The polynomials over the eigenvalues of W say what a version does with each kind of disagreement. This one belongs to
 # this network: between the marks, where the network has no eigenvalue, it may do what it likes.
 
@@ -99,4 +105,4 @@ print(f"the design predicted {designed.rate:.5f}, and in a run {slope:.3f} was s
 assert difference < 1e-9
 assert abs(radius - designed.rate) < 1e-4
 assert slope < radius + 0.01
-assert found["designed"].iterations < min(run.iterations for name, run in found.items() if name != "designed")
+assert found["designed"].iterations < min(found[name].iterations for name in names)
