@@ -5,9 +5,10 @@ Radio links that lose messages
 *Our chargers talk by radio and a third of the messages never arrives, sometimes many in a row. Must every message be
 repeated until it is heard, or may a charger just go on without it?*
 
-It may go on: an agent leaves out the term of a neighbour that it did not hear in this round. The sum that has to stay
-zero stays zero whatever the links do, so that a run which settles does so at the solution; what is lost is time. Here
-that time is measured, and the answer is checked against SciPy.
+It may go on: where a link fails in a round, both of its ends leave out each other's term, as with frames that are
+acknowledged. Then the sum that has to stay zero stays zero whichever links fail, so that a run which settles does so at
+the solution; what is lost is time. A loss in one direction only would break that sum, and is not modelled. Here the
+time is measured, and the answer is checked against SciPy.
 """
 
 # %%
