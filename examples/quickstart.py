@@ -4,8 +4,9 @@ Thirteen parties, one regression
 
 *Each of us holds two columns of one table. Can we fit an elastic net together without anybody showing a column?*
 
-Yes: each party keeps its columns and exchanges vectors of dual variables with its neighbours. Three versions of NPGA
-are compared here, in iterations and in communication rounds, and the coefficients are checked against scikit-learn.
+Yes: each party keeps its columns and exchanges vectors of dual variables with its neighbours. What those vectors give
+away all the same is :doc:`a page of its own </privacy>`. Three versions of NPGA are compared here, in iterations and in
+communication rounds, and the coefficients are checked against scikit-learn.
 """
 
 # %%
