@@ -41,7 +41,7 @@ loading = np.abs(flow.flows(result)) / (0.75 * grid.limit)
 full = np.flatnonzero(loading > 1 - 1e-5)
 print(f"price of energy {energy:.4f} $/MWh, {full.size} lines at their limits; unique: {result.duals_are_unique}")
 
-places = nx.kamada_kawai_layout(network.graph)
+places = nx.kamada_kawai_layout(network.graph)  # buses are numbered from 0 here, and from 1 in the figure and PYPOWER
 figure, axis = plt.subplots(figsize=(8, 5.5), layout="constrained")
 ends = [tuple(pair) for pair in grid.ends.tolist()]
 lines = nx.Graph(ends)
@@ -50,7 +50,10 @@ nx.draw_networkx_edges(lines, places, edgelist=[ends[k] for k in full], width=5,
 nodes = nx.draw_networkx_nodes(
     lines, places, nodelist=range(len(price)), node_color=price, node_size=260, cmap="viridis", ax=axis
 )
-nx.draw_networkx_labels(lines, places, font_size=7, font_color="white", ax=axis)
+light = price > (price.min() + price.max()) / 2  # yellow and green nodes: dark numbers on them
+for colour, chosen in (("white", ~light), ("black", light)):
+    labels = {bus: bus + 1 for bus in np.flatnonzero(chosen).tolist()}
+    nx.draw_networkx_labels(lines, places, labels, font_size=7, font_color=colour, ax=axis)
 figure.colorbar(nodes, label="price at a bus, $/MWh")
 axis.set_title("Width: how full a line is. Red: at its limit.", fontsize=10)
 axis.set_axis_off()

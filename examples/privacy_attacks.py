@@ -161,14 +161,14 @@ def solve_duals(problem: npga.Problem, network: npga.Network, steps: npga.Steps,
 
 
 # %%
-# **Run all four.** The figure shows two columns of Experiment I as their owners hold them and as a neighbour has them
-# from one message, up to a sign; the dual variable that everybody holds, coloured by labels that nobody was given; and
-# the joint prediction.
+# **Run all four.** The figure shows two columns of a problem of the form of Experiment I as their owners hold them and
+# as a neighbour has them from one message, up to a sign; the dual variable that everybody holds, coloured by labels
+# that the other parties were never given; and the joint prediction.
 
 
 def main() -> None:
     """Run all four, draw what was found, and say how far it is from the truth."""
-    _, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 4), layout="constrained")
 
     problem, network, steps = experiment_one()
     second = messages(problem, network, "nids", steps, 2)[1]
@@ -179,7 +179,7 @@ def main() -> None:
     for k, colour in enumerate(("#332288", "#CC6677")):
         left.plot(true[k], "o", color=colour, markerfacecolor="none", markersize=8, label=f"column of party {k}")
         left.plot(found[k] * np.sign(found[k] @ true[k]), ".", color=colour)
-    left.set(xlabel="row", title="a neighbour's guess (dots)")
+    left.set(xlabel="row", ylabel="entry of the column", title="a neighbour's guess (dots)")
 
     problem, network, steps = leaf()
     sent = messages(problem, network, "nids", steps, 60)
@@ -195,7 +195,7 @@ def main() -> None:
         rows = np.flatnonzero(labels == label)
         middle.plot(rows, -lam[0, rows], ".", color=colour, label=f"label {label:+.0f}")
     middle.axhline(0.0, color="0.8", linewidth=1, zorder=0)
-    middle.set(xlabel="row", title=r"$-\lambda$ as party 0 holds it")
+    middle.set(xlabel="row", ylabel=r"$-\lambda_j$", title=r"$-\lambda$ as party 0 holds it")
 
     problem, network, steps = leaf()
     guess = joint_prediction(solve_duals(problem, network, steps, 3000)[2], problem.h)
@@ -205,10 +205,9 @@ def main() -> None:
     print(f"4. joint prediction read off by a party; largest difference from scikit-learn's {difference:.1e}")
     right.plot(theirs, "o", color="#332288", markerfacecolor="none", markersize=8, label="scikit-learn, pooled")
     right.plot(guess, ".", color="#332288", label="read off by party 2")
-    right.set(xlabel="row", title="the joint prediction")
+    right.set(xlabel="row", ylabel=r"$\sum_i A_i x_i$", title="the joint prediction")
     for axis in (left, middle, right):
-        axis.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
-        axis.margins(y=0.2)
+        axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17))
         axis.spines[["top", "right"]].set_visible(False)
     plt.show()
     assert off < 1e-10
