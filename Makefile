@@ -31,7 +31,7 @@ test-slow: $(VENV)/.installed-test  ## the tests that take minutes
 bench: $(VENV)/.installed-bench  ## benchmarks: table, plot and JSON in out/ (BENCH_ARGS=--quick, --write-docs)
 	$(BIN)/python benchmarks/run.py --out $(OUT) $(BENCH_ARGS)
 
-suite: $(VENV)/.installed-suite  ## the one call on 89 real problems against tuned steps and other solvers: docs/suite.md (SUITE_ARGS)
+suite: $(VENV)/.installed-suite  ## the one call on 89 problems against tuned steps and other solvers: docs/suite.md (SUITE_ARGS)
 	$(BIN)/python benchmarks/suite --out $(OUT) --write-docs $(SUITE_ARGS)
 
 docs: $(VENV)/.installed-docs  ## the site, in out/site: warnings are errors, examples are run (DOCS_ARGS)

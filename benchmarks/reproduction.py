@@ -172,7 +172,7 @@ def certified_table() -> Iterator[list[str]]:
             many = median(rows, "certified_iterations_1e-10")
             theorems = ", ".join(sorted({row["theorem"] for row in rows}))
             times = many / median(tuned[version].values(), "iterations_1e-8")
-            yield [*cells, theorems, f"{many:.1e}", f"{times:,.0f}" if times < 1000 else f"{times:.0e}"]
+            yield [*cells, theorems, f"{many:.1e}", f"{times if times < 1000 else float(f'{times:.0e}'):,.0f}"]
 
 
 def answer_table() -> Iterator[list[str]]:

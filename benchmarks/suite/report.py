@@ -57,9 +57,11 @@ def verdicts(rows: list[Row]) -> list[str]:
     instances = by_instance(rows)
     lines = []
     for kind, name in MARKS.items():
-        mine = [kinds[kind] for kinds in instances.values() if kind in kinds and kinds[kind]["status"] != "skipped"]
+        mine = {where: kinds[kind] for where, kinds in instances.items() if kind in kinds}
+        lost = sorted({case for (case, _), row in mine.items() if row["status"] == "skipped"})
         if mine:
-            lines.append(f"- {name}: {sum(map(solved, mine))} of {len(mine)} instances solved.")
+            words = f"; no steps were found for {', '.join(lost)}" if lost else ""
+            lines.append(f"- {name}: {sum(map(solved, mine.values()))} of {len(mine)} instances solved{words}.")
     found = ratios(rows)
     if found:
         worst = max(found, key=found.__getitem__)
