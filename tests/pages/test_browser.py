@@ -78,13 +78,15 @@ def test_a_run_is_drawn_and_its_switches_work(run_page):
 
 def test_nothing_is_wider_than_a_phone(run_page):
     told = probe(run_page, """
-        const sheet = $("table.stacked"), facts = $("table.facts").getBoundingClientRect();
-        return [document.documentElement.scrollWidth, window.innerWidth, sheet.scrollWidth,
-          sheet.parentElement.clientWidth, facts.right];
+        const facts = $("table.facts").getBoundingClientRect();
+        return [document.documentElement.scrollWidth, window.innerWidth, facts.right,
+          $$("section[data-kind=table] table").map((sheet) => [sheet.scrollWidth, sheet.parentElement.clientWidth])];
     """, width=500)  # fmt: skip
     assert told[0] <= told[1]
-    assert told[2] <= told[3]  # reasons are read, not scrolled to
-    assert told[4] <= told[1]
+    assert told[2] <= told[1]
+    assert len(told[3]) == 3  # agents, theorems, assumptions
+    for wide, place in told[3]:
+        assert wide <= place  # reasons are read, not scrolled to
 
 
 def test_timelines_profiles_and_tables(tmp_path):
@@ -100,7 +102,7 @@ def test_timelines_profiles_and_tables(tmp_path):
             "Lone", [("f", "factor")], [("s", "share")], [{"name": "c", "x": {"f": [2.0]}, "y": {"s": [0.5]}}]
         ),
         table_section("Words", ["key", "number", "why"], [["1", 2.0, "because " * 10], ["1+", 3.0, ""]]),
-        text_section("Text", "a few words", "step 0.123, " * 100),
+        text_section("Text", "a few words", "step 0.123, " * 100, ("alpha", "0.1, 0.2")),
         fact_section("Facts", [("iterations", 12), ("name", "nids")]),
     ]
     told = probe(write_page(tmp_path / "p.html", "title", "summary", sections), """
@@ -113,11 +115,11 @@ def test_timelines_profiles_and_tables(tmp_path):
           curves: $$("path.curve").length, step: $("path.curve").getAttribute("d").includes("H"),
           before, after: cells(), empty: $$("text").some((node) => node.textContent.startsWith("Nothing")),
           lone: $$("circle.lone").length, right: $$("table.stacked tr:first-child td").map((node) => node.className),
-          folded: $$("details").length, open: $$("section[data-kind=prose] > p").length,
-          facts: $$("table.facts td.number").length };
+          folded: $$("summary").map((node) => node.textContent.slice(0, 10)),
+          open: $$("section[data-kind=prose] > p").length, facts: $$("table.facts td.number").length };
     """)  # fmt: skip
     assert told == {
         "bars": 2, "marks": 1, "tip": "party 00 s to 1 scomputing 40 %, waiting 60 %", "curves": 3, "step": True,
-        "before": "ba", "after": "ab", "empty": True, "lone": 1, "right": ["short", "number", "long"], "folded": 1,
-        "open": 1, "facts": 0,
+        "before": "ba", "after": "ab", "empty": True, "lone": 1, "right": ["short", "number", "long"],
+        "folded": ["step 0.123", "alpha"], "open": 1, "facts": 0,
     }  # fmt: skip

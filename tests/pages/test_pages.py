@@ -101,8 +101,8 @@ def test_text_cannot_leave_its_place(tmp_path):
     page = write_page(tmp_path / "p.html", nasty, nasty, [text_section(nasty, nasty)])
     assert "<script>alert" not in page.read_text(encoding="utf-8")
     assert sections_of(page)[0]["text"] == [nasty]
-    title, summary, parts = read_sections(store_sections("a", "b", [text_section("c", nasty)]))
-    assert (title, summary, parts[0]["text"]) == ("a", "b", [nasty])
+    title, summary, parts = read_sections(store_sections("a", "b", [text_section("c", nasty, ("d", nasty))]))
+    assert (title, summary, parts[0]["text"]) == ("a", "b", [nasty, ["d", nasty]])
 
 
 def test_a_comparison_reports_tables_errors_and_profiles(small, tmp_path):

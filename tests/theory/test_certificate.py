@@ -6,6 +6,7 @@ import io
 import json
 import time
 import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,9 +44,34 @@ def test_the_printed_table(problem):
     lines = text.splitlines()
     for key in ASSUMPTIONS:
         assert any(line.startswith(f"{key} ") for line in lines)
-    assert "ours: proof in docs/theory" in text
+    assert "ours: proof in npga's docs" in text
     assert "alpha = " in text
     assert max(len(line) for line in lines[2:]) <= 180
+
+
+def test_a_report_says_what_its_reader_can_use():
+    """Nothing twice, no names of Python, and a range where print has a number for each agent."""
+    problem = random_problem(2, 5, 10, "quadratic", "l1", "squared-loss", "dense", [2, 2, 2, 2, 2])
+    alphas = (0.123456789, 0.2, 0.3, 0.4, 0.512345678)
+    cert = certify(problem, NETWORK, "nids", npga.Steps(alphas, 50.0, 0.9))
+    assert "cert.instance" in cert.verdict
+    said = cert.sections()[0]["text"]
+    assert said[0].endswith(f"; {cert.suggestions[0]}.")
+    assert said[1] == "A proof for this very instance was not looked for."
+    line = "Steps (given): alpha = 0.1235 to 0.5123, one for each agent, beta = 50.0, gamma = 0.9, theta = 0.0."
+    assert said[2] == line
+    assert said[3] == ["alpha of each agent", ", ".join(map(repr, alphas))]
+    assert len(said) == 4
+    assert f"alpha = {list(alphas)}" in str(cert)
+    several = replace(cert, suggest=lambda: ("do this", "do that")).sections()[0]["text"]
+    assert several[0].endswith("; do this.")
+    assert several[1] == "What would help as well: do that."
+    small = random_problem(2, 3, 2, "quadratic", "zero", "squared-loss", "dense", [1, 1, 1])
+    proved = certify(small, npga.Network.ring(3), "nids", npga.Steps(0.1, 0.01, 0.9))
+    said = proved.sections()[0]["text"]
+    assert said[1].startswith("Instance proved: rate ")
+    assert f"The proof: {proved.instance.reason}." in said[1]
+    assert said[2] == "Steps (given): alpha = 0.1, beta = 0.01, gamma = 0.9, theta = 0.0."
 
 
 def test_the_dictionary_is_json(problem):

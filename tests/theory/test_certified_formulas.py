@@ -121,7 +121,7 @@ def test_our_theorem_allows_gamma_one_and_so_covers_dcda():
     problem, network = instance(3, 5, 2, "squared-loss", proximable="l1"), npga.Network.ring(5)
     cert = certify(problem, network, "dcda")
     assert cert.best.key == "4+"
-    assert cert.best.standing == "ours: proof in docs/theory"
+    assert cert.best.standing == "ours: proof in npga's docs"
     assert cert.steps.gamma == 1.0
     assert cert.theorems["4"].applies is False
     assert "gamma" in cert.theorems["4"].reason
@@ -131,7 +131,7 @@ def test_our_theorem_allows_gamma_one_and_so_covers_dcda():
 def test_whose_proof_covers_extrapolation_with_a_proximal_term(key):
     network = npga.Network.ring(5).lazy()
     smooth, rough = instance(1, 5, 2, "squared-loss"), instance(1, 5, 2, "squared-loss", proximable="l1")
-    ours = "ours: proof in docs/theory"
+    ours = "ours: proof in npga's docs"
     for problem, theta, standing in (
         (rough, 0.5, ours),
         (rough, 0.0, "paper"),

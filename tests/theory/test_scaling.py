@@ -150,6 +150,23 @@ def test_an_alpha_for_each_agent_is_a_change_of_variables(name, coupling):
         assert certify(problem, network, name, over).theorems[key].applies is False
 
 
+def test_facts_are_told_before_and_after_the_change_of_variables():
+    """f_i = 0.1 |x|^2/2 and A = [I I I I]: mu' = 0.1 min s_i^2, l' = 0.1 and A' A'^T = sum_i s_i^2 I."""
+    agents = [npga.Agent(A=np.eye(2), f=fn.SquaredNorm(0.1)) for _ in range(4)]
+    problem, network = npga.Problem(agents, fn.SquaredLoss([1.0, 2.0])), npga.Network.ring(4)
+    plain = "mu = 0.1 (agent 0), l = 0.1 (agent 0)", "A A^T >= 4 I (largest eigenvalue 4)"
+    for alpha in (0.5, (0.5,) * 4):
+        cert = certify(problem, network, "nids", npga.Steps(alpha, 0.1))
+        assert tuple(cert.assumptions[key].reason for key in ("3", "5.ii")) == plain
+    cert = certify(problem, network, "nids", npga.Steps((0.25, 0.5, 1.0, 0.125), 0.1))
+    three, five = (cert.assumptions[key] for key in ("3", "5.ii"))
+    assert three.reason == f"{plain[0]}; after scaling by the alphas mu' = 0.0125 (agent 3), l' = 0.1 (agent 2)"
+    assert five.reason == f"{plain[1]}; after scaling by the alphas A' A'^T >= 1.88 I (largest eigenvalue 1.88)"
+    assert three.margin == pytest.approx(0.0125)
+    assert five.margin == pytest.approx(1.875)
+    assert three.reason in " ".join(str(cert).split())
+
+
 def test_a_run_with_an_alpha_for_each_agent_keeps_the_promise():
     problem, network = quadratic(4, "squared-loss"), npga.Network.ring(5)
     alphas = tuple(0.4 / agent.f.L for agent in problem.agents)

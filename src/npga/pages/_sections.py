@@ -27,9 +27,9 @@ DEPENDENCIES = ("numpy", "scipy", "networkx", "matplotlib")
 _POINTS, _VALUES, _LINKS = 1500, 60_000, 6_000
 
 
-def text_section(title: str, *lines: str) -> Section:
-    """Paragraphs."""
-    return {"kind": "prose", "title": title, "text": list(lines)}
+def text_section(title: str, *lines: str | tuple[str, str]) -> Section:
+    """Paragraphs; of a pair the first is seen, and a click on it shows the second."""
+    return {"kind": "prose", "title": title, "text": [line if isinstance(line, str) else list(line) for line in lines]}
 
 
 def fact_section(title: str, rows: Iterable[tuple[str, Any]], note: str = "") -> Section:

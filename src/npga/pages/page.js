@@ -286,11 +286,12 @@
   const wording = (value) => (typeof value === "number" ? short(value) : String(value ?? ""));
   const numeric = (value) => typeof value === "number" || /^([-+]?[\d,]*\.?\d+(e[-+]?\d+)?|[–-]|)$/i.test(wording(value));
 
-  /** A column is set to the right only if nothing in it is text. Rows with sentences become blocks on a phone. */
+  /** A column is set to the right only if nothing in it is text. Rows that are too wide for a phone become blocks there. */
   function table(section) {
     const body = el("tbody"), rows = section.rows.slice();
     const right = section.header.map((_, k) => rows.every((row) => numeric(row[k])) && rows.some((row) => wording(row[k]) !== ""));
-    const stacked = rows.some((row) => row.some((value) => wording(value).length > 60));
+    const wide = (k) => Math.max(section.header[k].length, ...rows.map((row) => wording(row[k]).length));
+    const stacked = section.header.reduce((sum, _, k) => sum + wide(k) + 2, 0) > 48; // characters
     const cell = (value, k) => {
       const words = wording(value), kind = right[k] ? "number" : words.length > 60 ? "long" : words.length < 24 ? "short" : "";
       return el("td", { class: words === "" ? `${kind} empty` : kind, "data-label": section.header[k] }, words);
@@ -316,9 +317,10 @@
   const facts = (section) => [el("table", { class: "facts" }, el("tbody", {},
     ...section.rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, wording(value))))))];
 
-  /** Paragraphs; one that nobody would read to its end, such as a step for each of a hundred agents, is folded. */
-  const prose = (section) => section.text.map((line) => (line.length < 700 ? el("p", {}, line)
-    : el("details", {}, el("summary", {}, `${line.slice(0, 120)} ...`), el("p", {}, line))));
+  /** Paragraphs; one that nobody would read to its end is folded, and so is the second part of a pair. */
+  const folded = (seen, rest) => el("details", {}, el("summary", {}, seen), el("p", {}, rest));
+  const prose = (section) => section.text.map((line) => (Array.isArray(line) ? folded(...line)
+    : line.length < 700 ? el("p", {}, line) : folded(`${line.slice(0, 120)} ...`, line)));
 
   // ---------------------------------------------------------------- the page
 

@@ -11,6 +11,7 @@ reading order:
     _problem_facts        curvature, rank, saddle point
     _network_facts        spectra of B^2, C and D
     _certificate          what a theorem says, what all of them say, and how it is shown
+    _certificate_words    its verdict, steps and tables in words, for print and for a report
     _instance             a proof for one A, one W and the steps at hand, or a member of the class that is unstable
     _matrix_inequality    its matrix P, the check of it with a bound on rounding, the best rate
     _multipliers          the quadratic forms in it, and their weights from frequencies

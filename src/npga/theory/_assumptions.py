@@ -125,11 +125,10 @@ def _convex(problem: ProblemFacts) -> _Answer:
         return False, -math.inf, f"f of {problem.roughest} is not smooth: L = inf{trusted}"
     if not problem.mu > 0.0:
         return False, 0.0, f"f of {problem.flattest} is not strongly convex: mu = 0{trusted}"
-    return (
-        True,
-        problem.mu,
-        f"mu = {problem.mu:.6g} ({problem.flattest}), l = {problem.l:.6g} ({problem.roughest}){trusted}",
-    )
+    words = problem.convexity.words()
+    if problem.unscaled is not None:
+        words = f"{problem.unscaled.words()}; after scaling by the alphas {problem.convexity.words(prime=True)}"
+    return True, problem.mu, f"{words}{trusted}"
 
 
 def _no_g(problem: ProblemFacts) -> _Answer:

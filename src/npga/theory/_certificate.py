@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html as escaping
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,17 @@ from npga.pages import Section, table_section, text_section
 from npga.problem import Problem
 from npga.steps import Steps
 from npga.theory._assumptions import Assumption
+from npga.theory._certificate_words import (
+    APPLIES,
+    NOTE,
+    aligned,
+    instance_words,
+    report_lines,
+    steps_line,
+    tables,
+    tex,
+    theorem_words,
+)
 from npga.theory._feedback import states
 from npga.theory._instance import InstanceCertificate, certify_instance, linearised_rate
 from npga.theory._theorems import Theorem
@@ -26,15 +36,9 @@ from npga.theory._theorems import Theorem
 if TYPE_CHECKING:
     from rich.console import Group
 
-_WORDS = {True: "holds", False: "fails", None: "unknown"}
-_APPLIES = {True: "yes", False: "no", None: "unknown"}
-_ASSUMPTIONS = ("", "assumption", "state", "margin", "reason")
-_THEOREMS = ("theorem", "applies", "standing", "alpha <", "beta <=", "gamma <", "1 - delta", "iterations", "reason")
-# States up to which a verdict does not wait to be asked for the instance, and up to which the linearised rate is known.
-_QUICK, _LINEARISED = 40, 1500
+# States up to which the linearised rate is known.
+_LINEARISED = 1500
 _NO_STEPS = {"alpha": 0.0, "beta": 0.0, "gamma": 0.0}
-_WIDTH = 70  # of a reason, in characters
-Row = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Coverage:
     applies
         True, False, or None when an assumption cannot be told.
     standing
-        Whose proof it is: "paper", or "ours: proof in docs/theory".
+        Whose proof it is: "paper", or "ours: proof in npga's docs".
     bounds
         Upper bounds on alpha (not attained), beta (attained) and gamma (not attained), at the theta and, where they
         depend on them, at the alpha and beta of `steps`. All 0 when no step is allowed. Where each agent has an alpha
@@ -209,17 +213,7 @@ class Certificate:
 
         The instance is asked for where that takes a moment only, or where it was asked for before.
         """
-        return "; ".join([self._theorem_words(), *_instance_words(self)])
-
-    def _theorem_words(self) -> str:
-        if self.best is None:
-            return _refusal(self)
-        rate = f"delta = 1 - {self.best.gap:.3g}" if self.best.gap < 1e-3 else f"delta = {self.best.rate:.6g}"
-        weaker = "" if self.best.exact else " (eigenvalues bounded, not exact)"
-        return (
-            f"{self.version.title}: linear convergence by Theorem {self.best.key} ({self.best.standing}), "
-            f"{rate}, at most {self.best.iterations(1e-6):,} iterations for six digits{weaker}"
-        )
+        return "; ".join([theorem_words(self), *instance_words(self)])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, text and lists, ready for JSON; None for what is infinite or undefined."""
@@ -245,27 +239,22 @@ class Certificate:
 
     def sections(self) -> list[Section]:
         """What a report shows of it, as plain data that JSON can hold (see `npga.pages`)."""
-        said = [self.verdict, _steps_line(self), *(f"What would help: {line}" for line in self.suggestions)]
-        if "instance" in self.__dict__:  # only if it was asked for before: it takes its time
-            said.append(f"This instance: {self.instance.standing}. {self.instance.reason}")
-        assumptions, theorems = _tables(self)
+        assumptions, theorems = tables(self)
         return [
-            text_section("Certificate", *said),
-            table_section("Theorems", *theorems),
+            text_section("Certificate", *report_lines(self)),
+            table_section("Theorems", *theorems, NOTE),
             table_section("Assumptions", *assumptions),
         ]
 
     def __str__(self) -> str:
-        parts = [self.verdict, _steps_line(self), ""]
-        for header, rows in _tables(self):
-            parts += [*_aligned(header, rows), ""]
-        parts[-1] = (
-            "iterations: until |x - x*| is at most 1e-6 times the error of the start, constant included (docs/theory)"
-        )
+        parts = [self.verdict, steps_line(self), ""]
+        for header, rows in tables(self):
+            parts += [*aligned(header, rows), ""]
+        parts[-1] = NOTE
         return "\n".join([*parts, *(f"what would help: {suggestion}" for suggestion in self.suggestions)])
 
     def __repr__(self) -> str:
-        return f"Certificate({self._theorem_words()!r})"
+        return f"Certificate({theorem_words(self)!r})"
 
     def __rich__(self) -> Group:
         from rich.console import Group
@@ -273,8 +262,8 @@ class Certificate:
         from rich.text import Text
 
         colours = {"holds": "green", "yes": "green", "fails": "red", "no": "red", "unknown": "yellow"}
-        shown: list[Text | Table] = [Text(self.verdict, style="bold"), Text(_steps_line(self))]
-        for header, rows in _tables(self):
+        shown: list[Text | Table] = [Text(self.verdict, style="bold"), Text(steps_line(self))]
+        for header, rows in tables(self):
             table = Table(*header)
             for row in rows:
                 table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
@@ -282,8 +271,8 @@ class Certificate:
         return Group(*shown, *(Text(f"what would help: {suggestion}") for suggestion in self.suggestions))
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{escaping.escape(self.verdict)}</b></p><p>{escaping.escape(_steps_line(self))}</p>"]
-        parts += [html_table(header, rows) for header, rows in _tables(self)]
+        parts = [f"<p><b>{escaping.escape(self.verdict)}</b></p><p>{escaping.escape(steps_line(self))}</p>"]
+        parts += [html_table(header, rows) for header, rows in tables(self)]
         return "".join([*parts, *(f"<p>What would help: {escaping.escape(s)}</p>" for s in self.suggestions)])
 
     def _repr_latex_(self) -> str:
@@ -293,103 +282,7 @@ class Certificate:
             r"\text{theorem} & \text{applies} & \alpha < & \beta \le & \gamma < & 1 - \delta \\ \hline",
         ]
         for t in self.theorems.values():
-            cells = [rf"\text{{{t.key}}}", rf"\text{{{_APPLIES[t.applies]}}}"]
-            cells += [_tex(t.bounds[name]) for name in ("alpha", "beta", "gamma")] + [_tex(t.gap)]
+            cells = [rf"\text{{{t.key}}}", rf"\text{{{APPLIES[t.applies]}}}"]
+            cells += [tex(t.bounds[name]) for name in ("alpha", "beta", "gamma")] + [tex(t.gap)]
             lines.append(" & ".join(cells) + r" \\")
         return "\n".join([*lines, r"\end{array}$$"])
-
-
-def _instance_words(certificate: Certificate) -> list[str]:
-    """What the instance and the linearisation add to the verdict."""
-    words = []
-    problem = certificate.problem
-    if certificate.steps is not None and problem is not None:
-        if "instance" in certificate.__dict__ or states(problem) <= _QUICK:
-            found = certificate.instance
-            said = found.reason
-            if found.standing == "proved":
-                said = (
-                    f"rate {found.rate:.6g} from every start, for this A and W and all functions of the class, at most "
-                    f"{found.iterations(1e-6):,.0f} iterations for six digits"
-                )
-            words.append(f"instance {found.standing}: {said}")
-        else:
-            words.append(f"instance not asked for yet ({states(problem):,} states; cert.instance)")
-    if not math.isnan(certificate.linearised):
-        words.append(f"linearised: rate {certificate.linearised:.6g} near the solution, no promise elsewhere")
-    return words
-
-
-def _refusal(certificate: Certificate) -> str:
-    """Why no theorem applies, in one line: the reason of the theorem that lacks the fewest assumptions."""
-    state = certificate.assumptions
-
-    def lacking(coverage: Coverage) -> int:
-        return sum(not state[key].holds for key in coverage.theorem.needs)
-
-    nearest = min(certificate.theorems.values(), key=lacking)
-    where = "at these steps" if certificate.steps_given else "at any steps"
-    remedy = f"; {certificate.suggestions[0]}" if certificate.suggestions else ""
-    return (
-        f"{certificate.version.title}: no theorem applies {where}. Theorem {nearest.key} comes closest: "
-        f"{nearest.reason}{remedy}"
-    )
-
-
-def _tables(certificate: Certificate) -> tuple[tuple[Row, list[Row]], tuple[Row, list[Row]]]:
-    """Header and rows of the assumptions and of the theorems."""
-    assumptions = [
-        (a.key, a.statement, _WORDS[a.holds], _number(a.margin), a.reason) for a in certificate.assumptions.values()
-    ]
-    theorems = [
-        (
-            t.key,
-            _APPLIES[t.applies],
-            t.standing,
-            *(_number(t.bounds[name]) for name in ("alpha", "beta", "gamma")),
-            _number(t.gap),
-            f"{t.iterations(1e-6):,}" if t.applies else "",
-            t.reason,
-        )
-        for t in certificate.theorems.values()
-    ]
-    return (_ASSUMPTIONS, list(assumptions)), (_THEOREMS, list(theorems))
-
-
-def _steps_line(certificate: Certificate) -> str:
-    """The steps that were examined."""
-    if certificate.steps is None:
-        return "steps: none are inside the bounds of a theorem"
-    origin = "given" if certificate.steps_given else "minimise the rate"
-    # All digits: a bound that is attained must not be passed when the numbers are typed in again.
-    numbers = ", ".join(f"{name} = {value!r}" for name, value in steps_dict(certificate.steps).items())
-    return f"steps ({origin}): {numbers}"
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{_number(min(value))} to {_number(max(value))}"
-    return "" if math.isnan(value) or math.isinf(value) else f"{value:.4g}"
-
-
-def _tex(value: Any) -> str:
-    if isinstance(value, tuple):
-        return rf"{_tex(min(value))} \text{{ to }} {_tex(max(value))}"
-    if math.isnan(value):
-        return r"\text{--}"
-    if math.isinf(value):
-        return r"\infty"
-    mantissa, _, exponent = f"{value:.4g}".partition("e")
-    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
-
-
-def _aligned(header: Row, rows: list[Row]) -> list[str]:
-    """Aligned columns, the last one wrapped."""
-    widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header) - 1)]
-    lines = []
-    for row in [header, tuple("-" * w for w in [*widths, _WIDTH]), *rows]:
-        start = "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=False))
-        wrapped = textwrap.wrap(row[-1], _WIDTH) or [""]
-        lines.append(f"{start}  {wrapped[0]}".rstrip())
-        lines += [" " * (len(start) + 2) + more for more in wrapped[1:]]
-    return lines

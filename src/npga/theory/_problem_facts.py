@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,23 @@ class Fact:
     reason: str
 
 
+class Convexity(NamedTuple):
+    """Strong convexity mu and smoothness l of f, and the names of the agents whose f has them."""
+
+    mu: float
+    l: float  # noqa: E741
+    flattest: str
+    roughest: str
+
+    def words(self, prime: bool = False) -> str:
+        """Both numbers, each with its agent; with a prime after a change of variables."""
+        mark = "'" if prime else ""
+        return f"mu{mark} = {self.mu:.6g} ({self.flattest}), l{mark} = {self.l:.6g} ({self.roughest})"
+
+
 @dataclass(frozen=True)
 class ProblemFacts:
-    """Constants of problem P1."""
+    """Constants of problem P1, after a change of variables where each agent has an alpha of its own."""
 
     n: int  # agents
     p: int  # coupling rows
@@ -56,11 +70,17 @@ class ProblemFacts:
     saddle: Fact  # whether a saddle point exists (Assumption 1)
     eta: float  # smallest nonzero eigenvalue of A A^T = sum_i A_i A_i^T, or a lower bound; 0 when none is known
     declared: tuple[str, ...] = ()  # functions of the user's own, whose facts are taken on trust
+    unscaled: Convexity | None = None  # before the change of variables, where there was one
     # A on an orthonormal basis of its range, r x d with r its rank, when it is small enough to be formed. For full row
     # rank that is A itself.
     A: FloatArray | None = field(default=None, repr=False, compare=False)
     offsets: tuple[int, ...] = field(default=(), repr=False)  # where each agent's columns of A begin, and their end
     curve: CouplingCurve | None = field(default=None, repr=False, compare=False)  # g, when A can be formed
+
+    @property
+    def convexity(self) -> Convexity:
+        """What is known of f."""
+        return Convexity(self.mu, self.l, self.flattest, self.roughest)
 
 
 def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> ProblemFacts:
@@ -69,10 +89,9 @@ def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> Pr
     Then A_i' = s_i A_i, mu_i' = s_i^2 mu_i and l_i' = s_i^2 l_i, and g_i' is zero or convex where g_i is.
     """
     s = np.ones(problem.n) if scales is None else np.asarray(scales, dtype=np.float64)
-    owners = [i for i in range(problem.n) if problem.sizes[i]]
-    flattest = min(owners, key=lambda i: s[i] ** 2 * problem.agents[i].f.mu, default=None)
-    roughest = max(owners, key=lambda i: s[i] ** 2 * problem.agents[i].f.L, default=None)
-    occupied = [i for i in owners if not problem.agents[i].g.is_zero]
+    scaled = bool((s != 1.0).any())
+    f = _convexity(problem, s)
+    occupied = [i for i in range(problem.n) if problem.sizes[i] and not problem.agents[i].g.is_zero]
     A = _dense(problem, s)
     sigma = _sigma(problem, A, s)
     rank = row_rank(problem, A, s)
@@ -84,24 +103,47 @@ def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> Pr
         n=problem.n,
         p=problem.p,
         d=problem.d,
-        mu=0.0 if flattest is None else float(s[flattest] ** 2 * problem.agents[flattest].f.mu),
-        l=0.0 if roughest is None else float(s[roughest] ** 2 * problem.agents[roughest].f.L),
+        mu=f.mu,
+        l=f.l,
         sigma=sigma,
-        flattest="no agent" if flattest is None else problem.title(flattest),
-        roughest="no agent" if roughest is None else problem.title(roughest),
+        flattest=f.flattest,
+        roughest=f.roughest,
         g_is_zero=not occupied,
         g_owner=problem.title(occupied[0]) if occupied else "",
         h=repr(problem.h),
         h_L=problem.h.L,
         h_is_point=problem.h.is_point,
-        rank=rank,
+        rank=_of_both(problem, rank) if scaled else rank,
         saddle=saddle_point(problem, rank, A),
         eta=eta,
         declared=_declared(problem),
+        unscaled=_convexity(problem, np.ones(problem.n)) if scaled else None,
         A=reduced,
         offsets=tuple(int(k) for k in problem.A.offsets),
         curve=curve,
     )
+
+
+def _convexity(problem: Problem, s: FloatArray) -> Convexity:
+    """The smallest s_i^2 mu_i and the largest s_i^2 l_i among the agents that have variables."""
+    owners = [i for i in range(problem.n) if problem.sizes[i]]
+    if not owners:
+        return Convexity(0.0, 0.0, "no agent", "no agent")
+    mu = {i: float(s[i] ** 2 * problem.agents[i].f.mu) for i in owners}
+    l = {i: float(s[i] ** 2 * problem.agents[i].f.L) for i in owners}  # noqa: E741
+    flattest, roughest = min(owners, key=mu.__getitem__), max(owners, key=l.__getitem__)
+    return Convexity(mu[flattest], l[roughest], problem.title(flattest), problem.title(roughest))
+
+
+def _of_both(problem: Problem, rank: Fact) -> Fact:
+    """The rank of A' = [s_1 A_1 ... s_n A_n], which is that of A, told of A too where that takes a moment."""
+    if "A A^T" not in rank.reason:
+        return rank
+    words = "after scaling by the alphas " + rank.reason.replace("A A^T", "A' A'^T")
+    if problem.p**2 * problem.d <= _SMALL:
+        ones = np.ones(problem.n)
+        words = f"{row_rank(problem, _dense(problem, ones), ones).reason}; {words}"
+    return replace(rank, reason=words)
 
 
 def _on_its_range(A: FloatArray | None, rank: Fact) -> tuple[FloatArray | None, float]:

@@ -41,7 +41,7 @@ from npga.steps import Steps
 from npga.theory._problem_facts import ProblemFacts
 from npga.theory._smallest_eigenvalue import Constants, Eigenvalue, largest_share
 
-PAPER, OURS = "paper", "ours: proof in docs/theory"
+PAPER, OURS = "paper", "ours: proof in npga's docs"
 BetaBound: TypeAlias = Callable[[ProblemFacts, float, bool, float, float], float]
 
 
