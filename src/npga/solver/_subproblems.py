@@ -8,11 +8,11 @@ derivatives, agent i takes Newton's method on its own,
     (H_i(x_i) + c_i A_i^T A_i) (x_i+ - x_i) = -(grad f_i(x_i) + A_i^T (l_i + c_i (A_i x_i - r_i))),
 
 with half the step while its end is too far uphill. It converges quadratically: a step below sqrt(eps) |x_i| leads to
-one of about eps |x_i|, and what looks uphill on it is rounding. So such steps are taken whole, and the method ends where
-they no longer shrink. A quadratic f_i takes one step from zero, with a matrix that is factorised once. Where c = 0 and f
-is quadratic and diagonal, x_i = prox_{g_i/H_i}(-(A_i^T l_i + grad f_i(0))/H_i). All other agents take the accelerated
-proximal gradient method (Nesterov's momentum, restarted by the gradient test of O'Donoghue and Candes 2015), side by
-side with steps of their own, from the last solution.
+one of about eps |x_i|, and what looks uphill on it is rounding. So such steps are taken whole, and the method ends
+where they no longer shrink. A quadratic f_i takes one step from zero, with a matrix that is factorised once. Where c
+= 0 and f is quadratic and diagonal, x_i = prox_{g_i/H_i}(-(A_i^T l_i + grad f_i(0))/H_i). All other agents take the
+accelerated proximal gradient method (Nesterov's momentum, restarted by the gradient test of O'Donoghue and Candes
+2015), side by side with steps of their own, from the last solution.
 """
 
 from __future__ import annotations
