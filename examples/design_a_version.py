@@ -43,9 +43,9 @@ for name, run in found.items():
     print(f"{name:>11}: {run.iterations:3} iterations, {run.rounds:3} rounds")
 
 # %%
-# Counted in iterations the design is ahead of all of them, 56 to 90 and more. It has two rounds in each: counted in
-# rounds it takes 112, and ``npga.solve`` as it comes, at 95, is still ahead of it. A design pays where an iteration
-# costs more than a round.
+# Counted in iterations the design is ahead of all of them, 56 against 90 and more. It has two rounds in each: counted in
+# rounds it takes 112, and ``npga.solve`` as it comes, at 95, is still ahead of it. This design pays where the gradients
+# are what costs, and not the rounds.
 #
 # The polynomials over the eigenvalues of W say what a version does with each kind of disagreement. This one belongs to
 # this network: between the marks, where the network has no eigenvalue, it may do what it likes.
