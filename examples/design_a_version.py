@@ -43,7 +43,7 @@ for name, run in found.items():
     print(f"{name:>11}: {run.iterations:3} iterations, {run.rounds:3} rounds")
 
 # %%
-# Counted in iterations the design is ahead of all of them, 56 against 90 and more. It has two rounds in each: counted in
+# Counted in iterations the design is ahead of all of them, 56 against 90 and more. It has two rounds in each: in
 # rounds it takes 112, and ``npga.solve`` as it comes, at 95, is still ahead of it. This design pays where the gradients
 # are what costs, and not the rounds.
 #
