@@ -12,6 +12,7 @@ from helpers.families import random_problem
 from npga import functions as fn
 from npga.errors import InputError
 from npga.networks import Network
+from npga.runtimes import launch, write_job
 from npga.solver._subproblems import Newton, Subproblems
 
 NETWORK = npga.Network.erdos_renyi(7, 0.45, seed=2)
@@ -323,3 +324,25 @@ def test_a_run_resumes_with_the_same_bits(method, tmp_path):
     assert (whole.x == rest.x).all()
     assert (whole.lam == rest.lam).all()
     assert (whole.rounds, whole.inner_iterations) == (rest.rounds, rest.inner_iterations)
+
+
+CONSENSUS = npga.ConsensusProblem([fn.SquaredNorm(1.0, np.array([k, 1.0])) for k in range(3)])
+TAKES_P1 = {
+    "certify": lambda problem, folder: npga.certify(problem, npga.Network.ring(3), "nids"),
+    "tune": lambda problem, folder: npga.tune(problem, npga.Network.ring(3), "nids"),
+    "design": lambda problem, folder: npga.design(problem, npga.Network.ring(3)),
+    "reference": lambda problem, folder: npga.reference(problem),
+    "write_job": lambda problem, folder: write_job(folder, problem, npga.Network.ring(3)),
+}
+
+
+@pytest.mark.parametrize("name", list(TAKES_P1))
+def test_what_takes_p1_alone_says_so_of_a_consensus_problem(tmp_path, name):
+    with pytest.raises(InputError, match=r"problem is a ConsensusProblem; expected npga\.Problem.*its p1"):
+        TAKES_P1[name](CONSENSUS, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_p1_that_a_consensus_problem_is_runs_as_a_job(tmp_path):
+    done = launch(TAKES_P1["write_job"](CONSENSUS.p1, tmp_path / "job"), "inprocess", tmp_path / "out")
+    np.testing.assert_allclose(done.x.reshape(3, 2), np.ones((3, 2)), atol=1e-5)

@@ -10,7 +10,7 @@ This room owns the problem and its residual; it imports functions, networks and 
 """
 
 from npga.problem._blocks import BlockOperator, dense_block, spectral_norm
-from npga.problem._consensus import ConsensusProblem
+from npga.problem._consensus import ConsensusProblem, expect_p1
 from npga.problem._problem import Agent, Problem
 from npga.problem._residual import FORCES, LEAST, Residual, Units, residual
 
@@ -24,6 +24,7 @@ __all__ = [
     "Residual",
     "Units",
     "dense_block",
+    "expect_p1",
     "residual",
     "spectral_norm",
 ]

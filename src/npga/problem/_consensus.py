@@ -120,3 +120,11 @@ class ConsensusProblem:
             A = sparse.kron(chain[:, [i]], sparse.eye_array(m), format="csr")
             agents.append(Agent(A=A, f=phi, g=self.g if self.g.is_zero else self.g.scale(1.0 / n)))
         return Problem(agents, Equality(np.zeros(rows * m)))
+
+
+def expect_p1(problem: object) -> None:
+    """Refuse what is not problem P1, such as a `ConsensusProblem`."""
+    if not isinstance(problem, Problem):
+        same = "; its p1 is the same problem in that form" if isinstance(problem, ConsensusProblem) else ""
+        kind = type(problem).__name__
+        raise ProblemError(f"problem is a {kind}; expected npga.Problem(agents=[...], h=...){same}")

@@ -22,7 +22,7 @@ from npga.errors import InputError, nearest
 from npga.files import write_text
 from npga.networks import ChangingNetwork, CompressedNetwork, LossyNetwork, Network, Version
 from npga.networks import version as find_version
-from npga.problem import Problem
+from npga.problem import Problem, expect_p1
 from npga.runtimes._data_files import read_toml, save_parts
 from npga.runtimes._faults import printable
 from npga.steps import Steps
@@ -315,6 +315,7 @@ def write_job(
     steps = getattr(steps, "steps", steps)
     if steps is not None and steps != "certified" and not isinstance(steps, Steps):
         raise InputError(f"steps is a {type(steps).__name__}; expected npga.Steps, the result of npga.tune, or nothing")
+    expect_p1(problem)
     problem.expect(network, steady=isinstance(network, CompressedNetwork) or not isinstance(steps, Steps))
     tables = _version_and_steps(network, version, steps)
     held = [[i] for i in range(problem.n)] if parties is None else [list(map(int, agents)) for agents in parties]
@@ -332,8 +333,7 @@ def write_job(
     for k, (agents, address) in enumerate(zip(held, listen, strict=True)):
         files = {"certificate": f"certificates/{k}.crt", "key": f"private/{k}.key"}
         lines += _section("[party]", {"agents": agents, "address": address} | files)
-    path = directory / "job.toml"
-    write_text(path, "\n".join(lines) + "\n")
+    write_text(path := directory / "job.toml", "\n".join(lines) + "\n")
     return path
 
 

@@ -28,7 +28,7 @@ from scipy import linalg, sparse
 
 from npga.errors import FunctionError, ProblemError
 from npga.extras import show_progress
-from npga.problem import Agent, Problem, dense_block, residual
+from npga.problem import Agent, Problem, dense_block, expect_p1, residual
 from npga.solver._obstacles import Obstacle, Watch
 from npga.solver._pga import coupling_norm
 from npga.solver._result import Status
@@ -111,6 +111,7 @@ def reference(
         The best point that was found. Where that is no solution its `status` is not CONVERGED, and its `message` says
         why: a limit, or an obstacle, such as a coupling that no point satisfies.
     """
+    expect_p1(problem)
     search = _Search(_double(problem), tol, max_iters, max_seconds)
     with show_progress("centralised solution", progress) as tell:
         while search.status is None:

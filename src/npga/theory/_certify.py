@@ -16,7 +16,7 @@ from npga.errors import InputError
 from npga.functions import Zero
 from npga.networks import Network, Version, versions
 from npga.networks import version as find_version
-from npga.problem import Agent, Problem
+from npga.problem import Agent, Problem, expect_p1
 from npga.steps import Steps, with_fixed
 from npga.theory._certificate import Certificate, Coverage
 from npga.theory._coverage import Setup, best_of, coverages
@@ -66,8 +66,7 @@ def certify(problem: Problem, network: Network, version: str | Version, steps: S
     ('3', 0.75)
     """
     chosen = find_version(version)
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is a {type(problem).__name__}; expected npga.Problem(agents=[...], h=...)")
+    expect_p1(problem)
     problem.expect(network)
     given = None if steps is None else with_fixed(_read(steps), chosen.fixed, chosen.name)
     # A Chebyshev polynomial of W is the mixing matrix of another network, and the theorems are about that one.

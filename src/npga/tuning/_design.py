@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from npga.errors import InputError
 from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
-from npga.problem import Problem
+from npga.problem import Problem, expect_p1
 from npga.solver import Reference, show_progress
 from npga.solver import reference as solve_centrally
 from npga.theory import certify
@@ -118,6 +118,7 @@ def design(
         raise InputError(f"per is {per!r}; expected 'iteration' or 'round'")
     if constraints not in ("stability", "assumption-4"):
         raise InputError(f"constraints is {constraints!r}; expected 'stability' or 'assumption-4'")
+    expect_p1(problem)
     problem.expect(network)
     if network.n < 2:
         raise InputError("the network has one node; a single agent mixes nothing, so there is nothing to design")

@@ -17,7 +17,7 @@ from npga.errors import InputError, nearest
 from npga.networks import Network, Version, version_rows
 from npga.networks import version as find_version
 from npga.networks import versions as all_versions
-from npga.problem import Problem
+from npga.problem import Problem, expect_p1
 from npga.solver import Reference, Status, show_progress
 from npga.solver import reference as solve_centrally
 from npga.steps import Steps
@@ -135,6 +135,7 @@ def tune(
         raise InputError(f"method is {method!r}; {nearest(str(method), METHODS)}")
     if (version is None) == (versions is None):
         raise InputError("tune needs either version= (one) or versions= (several, or 'all')")
+    expect_p1(problem)
     problem.expect(network)
     begun, words = time.perf_counter(), ""
     if method == "spectral" and not certified and (reference is None or reference.kkt > EXACT):
