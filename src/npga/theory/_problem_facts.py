@@ -94,7 +94,7 @@ def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> Pr
     occupied = [i for i in range(problem.n) if problem.sizes[i] and not problem.agents[i].g.is_zero]
     A = _dense(problem, s)
     sigma = _sigma(problem, A, s)
-    rank = row_rank(problem, A, s)
+    rank = row_rank(problem, A, s, "after scaling by the alphas A' A'^T" if scaled else "A A^T")
     reduced, eta = _on_its_range(A, rank)
     curve = None
     if reduced is not None and eta > 0.0 and len(reduced) <= _LARGEST_CURVE:
@@ -113,7 +113,7 @@ def problem_facts(problem: Problem, scales: Sequence[float] | None = None) -> Pr
         h=repr(problem.h),
         h_L=problem.h.L,
         h_is_point=problem.h.is_point,
-        rank=_of_both(problem, rank) if scaled else rank,
+        rank=_told_of_both(problem, rank) if scaled else rank,
         saddle=saddle_point(problem, rank, A),
         eta=eta,
         declared=_declared(problem),
@@ -135,15 +135,14 @@ def _convexity(problem: Problem, s: FloatArray) -> Convexity:
     return Convexity(mu[flattest], l[roughest], problem.title(flattest), problem.title(roughest))
 
 
-def _of_both(problem: Problem, rank: Fact) -> Fact:
+def _told_of_both(problem: Problem, rank: Fact) -> Fact:
     """The rank of A' = [s_1 A_1 ... s_n A_n], which is that of A, told of A too where that takes a moment."""
-    if "A A^T" not in rank.reason:
+    if problem.p**2 * problem.d > _SMALL:
         return rank
-    words = "after scaling by the alphas " + rank.reason.replace("A A^T", "A' A'^T")
-    if problem.p**2 * problem.d <= _SMALL:
-        ones = np.ones(problem.n)
-        words = f"{row_rank(problem, _dense(problem, ones), ones).reason}; {words}"
-    return replace(rank, reason=words)
+    ones = np.ones(problem.n)
+    plain = row_rank(problem, _dense(problem, ones), ones).reason
+    same = plain == rank.reason  # nothing in it was scaled
+    return rank if same else replace(rank, reason=f"{plain}; {rank.reason}")
 
 
 def _on_its_range(A: FloatArray | None, rank: Fact) -> tuple[FloatArray | None, float]:
@@ -178,8 +177,8 @@ def _sigma(problem: Problem, A: FloatArray | None, s: FloatArray) -> float:
     return max((float(np.linalg.norm(block, 2)) for block in blocks if block.size), default=0.0)
 
 
-def row_rank(problem: Problem, A: FloatArray | None, s: FloatArray) -> Fact:
-    """Full row rank of A, through the smallest eigenvalue of the p x p matrix A A^T."""
+def row_rank(problem: Problem, A: FloatArray | None, s: FloatArray, square: str = "A A^T") -> Fact:
+    """Full row rank of A, through the smallest eigenvalue of the p x p matrix A A^T, which is called `square`."""
     p, d = problem.p, problem.d
     if d < p:
         return Fact(False, 0.0, f"A has {p} rows and only {d} columns, so its rows are dependent")
@@ -190,7 +189,7 @@ def row_rank(problem: Problem, A: FloatArray | None, s: FloatArray) -> Fact:
         rounding = 4.0 * d * _EPS * most
     if gram is None or least <= rounding:
         if A is None or p * p * d > _LARGEST_SVD:
-            return _diagonal_dominance(problem, s)
+            return _diagonal_dominance(problem, s, square)
         values = np.linalg.svd(A, compute_uv=False)  # twice the digits of the Gram matrix
         least, most = float(values[-1]) ** 2, float(values[0]) ** 2
         rounding = (4.0 * d * _EPS) ** 2 * most
@@ -198,9 +197,9 @@ def row_rank(problem: Problem, A: FloatArray | None, s: FloatArray) -> Fact:
         return Fact(
             False,
             0.0,
-            f"A A^T has eigenvalues from {least:.1e} to {most:.3g}: its rows are dependent up to rounding",
+            f"{square} has eigenvalues from {least:.1e} to {most:.3g}: its rows are dependent up to rounding",
         )
-    return Fact(True, least, f"A A^T >= {least:.3g} I (largest eigenvalue {most:.3g})")
+    return Fact(True, least, f"{square} >= {least:.3g} I (largest eigenvalue {most:.3g})")
 
 
 def _gram(problem: Problem, A: FloatArray | None, s: FloatArray) -> FloatArray | None:
@@ -215,9 +214,9 @@ def _gram(problem: Problem, A: FloatArray | None, s: FloatArray) -> FloatArray |
     return gram
 
 
-def _diagonal_dominance(problem: Problem, s: FloatArray) -> Fact:
+def _diagonal_dominance(problem: Problem, s: FloatArray, square: str) -> Fact:
     """Gershgorin's lower bound on A A^T for sparse blocks with more rows than can be decomposed."""
-    unknown = f"A has {problem.p} rows, too many to decompose, and A A^T is not diagonally dominant"
+    unknown = f"A has {problem.p} rows, too many to decompose, and {square} is not diagonally dominant"
     if not all(sparse.issparse(block) for block in problem.A.blocks):
         return Fact(None, 0.0, f"A has {problem.p} rows, too many to decompose A A^T")
     stacked = sparse.hstack(
@@ -228,7 +227,7 @@ def _diagonal_dominance(problem: Problem, s: FloatArray) -> Fact:
     bound = float((2.0 * diagonal - np.asarray(abs(gram).sum(axis=1)).ravel()).min())
     if bound <= 4.0 * problem.d * _EPS * float(diagonal.max()):
         return Fact(None, 0.0, unknown)
-    return Fact(True, bound, f"A A^T >= {bound:.3g} I by Gershgorin's bound")
+    return Fact(True, bound, f"{square} >= {bound:.3g} I by Gershgorin's bound")
 
 
 def saddle_point(problem: Problem, rank: Fact, A: FloatArray | None) -> Fact:
